@@ -1,0 +1,1 @@
+//! Flags and their one table of defaults.

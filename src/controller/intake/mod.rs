@@ -1,0 +1,1 @@
+//! From the queues to the desk.

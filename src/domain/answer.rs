@@ -1,0 +1,32 @@
+//! What an API server answered, reduced to what a decision needs.
+
+use std::time::Duration;
+
+/// An answer of the Kubernetes API to a write. The shells translate into it, the pure rooms classify it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ApiAnswer {
+    /// The HTTP status; 0 when there was no answer (connection error, our own deadline): it may or may not have had an effect.
+    pub code: u16,
+    /// `status.reason`.
+    pub reason: String,
+    /// `status.message`.
+    pub message: String,
+    /// `status.details.causes[].reason` with its message.
+    pub causes: Vec<(String, String)>,
+    /// `status.details.retryAfterSeconds` or the `Retry-After` header; zero and absent are `None`.
+    pub retry_after: Option<Duration>,
+}
+
+impl ApiAnswer {
+    /// A 2xx.
+    #[must_use]
+    pub const fn is_success(&self) -> bool {
+        self.code >= 200 && self.code < 300
+    }
+
+    /// One of the causes has this reason.
+    #[must_use]
+    pub fn has_cause(&self, reason: &str) -> bool {
+        self.causes.iter().any(|(r, _)| r == reason)
+    }
+}

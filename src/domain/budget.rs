@@ -1,0 +1,45 @@
+//! PodDisruptionBudgets.
+
+use super::{Pod, Selector};
+
+/// Namespace and name of a PodDisruptionBudget.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BudgetKey {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+impl std::fmt::Display for BudgetKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A PodDisruptionBudget (`policy/v1`), slim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Budget {
+    /// Namespace and name.
+    pub key: BudgetKey,
+    /// `spec.selector`; `None` selects nothing, an empty one everything in the namespace.
+    pub selector: Option<Selector>,
+    /// `status.disruptionsAllowed`.
+    pub allowed: i64,
+    /// `status.currentHealthy`.
+    pub healthy: i64,
+    /// `status.desiredHealthy`.
+    pub desired: i64,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// `status.observedGeneration`: below `generation` the server refuses every eviction for a while.
+    pub observed: i64,
+}
+
+impl Budget {
+    /// It counts this pod.
+    #[must_use]
+    pub fn selects(&self, pod: &Pod) -> bool {
+        self.key.namespace == pod.key.namespace && self.selector.as_ref().is_some_and(|s| s.matches(&pod.labels))
+    }
+}

@@ -1,0 +1,92 @@
+//! Auto Scaling lifecycle hooks.
+
+use std::time::Duration;
+
+use super::InstanceId;
+
+macro_rules! name {
+    ($(#[$doc:meta])* $t:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        #[serde(transparent)]
+        pub struct $t(std::sync::Arc<str>);
+
+        impl $t {
+            /// The text as AWS writes it.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl From<&str> for $t {
+            fn from(s: &str) -> Self {
+                Self(s.into())
+            }
+        }
+
+        impl From<String> for $t {
+            fn from(s: String) -> Self {
+                Self(s.into())
+            }
+        }
+
+        impl std::fmt::Display for $t {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl std::fmt::Debug for $t {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+pub(super) use name;
+
+name!(
+    /// The name of an Auto Scaling group.
+    GroupName
+);
+name!(
+    /// The name of a lifecycle hook, unique in its group.
+    HookName
+);
+name!(
+    /// The token of one lifecycle action (36 characters). Optional wherever the instance id is given.
+    LifecycleToken
+);
+
+/// One lifecycle action: AWS keeps at most one open per hook and instance, so this identifies it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HookKey {
+    /// The instance that waits in the hook.
+    pub instance: InstanceId,
+    /// Its Auto Scaling group.
+    pub group: GroupName,
+    /// The hook.
+    pub hook: HookName,
+}
+
+/// A lifecycle action that waits for our CompleteLifecycleAction. Beats and completions carry the instance id of the Node
+/// itself, never one that only an annotation names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwedHook {
+    /// Which action.
+    pub key: HookKey,
+    /// The token of the event; sent beside the instance id when it is known.
+    pub token: Option<LifecycleToken>,
+}
+
+/// What DescribeLifecycleHooks says of a hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HookDescription {
+    /// The hook.
+    pub hook: HookName,
+    /// `HeartbeatTimeout`: how long AWS waits after the start or the last beat (30 s to 7200 s).
+    pub heartbeat_timeout: Duration,
+    /// `GlobalTimeout`: how long AWS waits in all: min(48 h, 100 × HeartbeatTimeout).
+    pub global_timeout: Duration,
+}

@@ -1,0 +1,158 @@
+//! EC2 instances.
+
+use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
+
+use super::Moment;
+
+/// An EC2 instance id: `i-` and 8 or 17 lower-case hexadecimal digits (EC2 user guide, "Resource IDs").
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InstanceId(Arc<str>);
+
+/// The text is not an instance id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not an instance id (expected i- and 8 or 17 hexadecimal digits)")]
+pub struct NotAnInstanceId(pub String);
+
+impl InstanceId {
+    /// The id as AWS writes it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The id in a Node's `spec.providerID`: `aws:///eu-west-1a/i-…`, `aws:///i-…`, `aws://i-…`, `aws://eu-west-1a/i-…`.
+    /// `None` for another cloud, for Fargate (`aws:///…/fargate-ip-…`) and for what is no id.
+    #[must_use]
+    pub fn from_provider_id(provider_id: &str) -> Option<Self> {
+        let rest = provider_id.strip_prefix("aws://")?;
+        rest.rsplit('/').next()?.parse().ok()
+    }
+}
+
+impl FromStr for InstanceId {
+    type Err = NotAnInstanceId;
+
+    fn from_str(s: &str) -> Result<Self, Self::Err> {
+        let hex = s.strip_prefix("i-").unwrap_or_default();
+        let digits = hex.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        if digits && matches!(hex.len(), 8 | 17) { Ok(Self(s.into())) } else { Err(NotAnInstanceId(s.chars().take(64).collect())) }
+    }
+}
+
+impl fmt::Display for InstanceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for InstanceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The state of an instance as EC2 names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum InstanceState {
+    /// Being started.
+    Pending,
+    /// Running.
+    Running,
+    /// Being stopped or hibernated.
+    Stopping,
+    /// Stopped; may be started again.
+    Stopped,
+    /// Being terminated.
+    ShuttingDown,
+    /// Gone for good.
+    Terminated,
+}
+
+impl InstanceState {
+    /// EC2's word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Stopping => "stopping",
+            Self::Stopped => "stopped",
+            Self::ShuttingDown => "shutting-down",
+            Self::Terminated => "terminated",
+        }
+    }
+
+    /// The instance is going or gone: whatever runs on it ends.
+    #[must_use]
+    pub const fn is_ending(self) -> bool {
+        !matches!(self, Self::Pending | Self::Running)
+    }
+
+    /// Nothing runs on the instance any more.
+    #[must_use]
+    pub const fn is_over(self) -> bool {
+        matches!(self, Self::Stopped | Self::Terminated)
+    }
+}
+
+impl FromStr for InstanceState {
+    type Err = ();
+
+    fn from_str(s: &str) -> Result<Self, ()> {
+        Ok(match s {
+            "pending" => Self::Pending,
+            "running" => Self::Running,
+            "stopping" => Self::Stopping,
+            "stopped" => Self::Stopped,
+            "shutting-down" => Self::ShuttingDown,
+            "terminated" => Self::Terminated,
+            _ => return Err(()),
+        })
+    }
+}
+
+/// What DescribeInstances says of an instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstanceFacts {
+    /// Which instance.
+    pub id: InstanceId,
+    /// Its state now.
+    pub state: InstanceState,
+    /// When it was launched (of a stopped and started one: the last time).
+    pub launched: Option<Moment>,
+    /// Its private DNS name; empty ones are `None`.
+    pub private_dns: Option<String>,
+    /// Its tags; those of a terminated instance are soon gone.
+    pub tags: BTreeMap<String, String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_has_8_or_17_hexadecimal_digits() {
+        for good in ["i-1234567890abcdef0", "i-12345678"] {
+            assert_eq!(good.parse::<InstanceId>().unwrap().as_str(), good);
+        }
+        for bad in ["", "i-", "i-1234", "i-1234567890ABCDEF0", "mi-12345678", "i-1234567890abcdef01", "i-1234567g"] {
+            assert!(bad.parse::<InstanceId>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn c40_provider_ids_with_and_without_zone_name_the_instance() {
+        let id = Some("i-1234567890abcdef0".parse().unwrap());
+        for p in [
+            "aws:///eu-west-1a/i-1234567890abcdef0",
+            "aws:///i-1234567890abcdef0",
+            "aws://i-1234567890abcdef0",
+            "aws://eu-west-1a/i-1234567890abcdef0",
+        ] {
+            assert_eq!(InstanceId::from_provider_id(p), id, "{p}");
+        }
+        for p in ["", "gce://x/i-1234567890abcdef0", "aws:///eu-west-1a/fargate-ip-10-0-0-1", "aws:///", "kind://docker/kind/node"] {
+            assert_eq!(InstanceId::from_provider_id(p), None, "{p}");
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The words of the field: instances, nodes, pods, hooks, interruptions, disruption budgets, moments.
+//!
+//! Nothing here talks to anybody and nothing here decides anything. A type of this room cannot hold nonsense: what comes
+//! from outside is parsed into it once, at the edge.
+
+mod answer;
+mod budget;
+mod hook;
+mod instance;
+mod interruption;
+mod keys;
+mod moment;
+mod node;
+mod pod;
+mod selector;
+
+pub use answer::ApiAnswer;
+pub use budget::{Budget, BudgetKey};
+pub use hook::{GroupName, HookDescription, HookKey, HookName, LifecycleToken, OwedHook};
+pub use instance::{InstanceFacts, InstanceId, InstanceState, NotAnInstanceId};
+pub use interruption::{HealthNotice, HookAction, HookPurpose, Interruption, Kind, PoolEnd, SpotAction, What};
+pub use keys::*;
+pub use moment::{Moment, MomentExt, seconds};
+pub use node::{Node, NodeName, Ready, Taint};
+pub use pod::{Owner, Phase, Pod, PodKey, PodUid};
+pub use selector::{BadSelector, Selector};

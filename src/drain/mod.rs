@@ -1,0 +1,1 @@
+//! The drain of one node and the dispatcher over all drains, as state machines.

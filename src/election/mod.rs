@@ -1,0 +1,1 @@
+//! Leader election over a Lease, as a state machine.

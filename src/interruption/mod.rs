@@ -1,0 +1,1 @@
+//! Bytes of a queue message → what AWS said. Pure and total.

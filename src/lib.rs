@@ -1,0 +1,18 @@
+//! Sundown drains Kubernetes nodes before AWS takes their instances away.
+//!
+//! The rooms, the arrows between them and the rules of the house are described in `docs/architecture.md`.
+
+pub mod aws;
+pub mod cli;
+pub mod cluster;
+pub mod config;
+pub mod controller;
+pub mod domain;
+pub mod drain;
+pub mod election;
+pub mod interruption;
+pub mod lifecycle;
+pub mod observe;
+pub mod record;
+pub mod sim;
+pub mod triage;

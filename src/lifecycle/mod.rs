@@ -1,0 +1,1 @@
+//! Heartbeats, hook windows, deadlines.

@@ -1,0 +1,3 @@
+//! The `sundown` command.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Metrics, logs, the admin listener.

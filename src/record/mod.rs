@@ -1,0 +1,1 @@
+//! The record of a Node: what was taken on, as an annotation.

@@ -1,0 +1,1 @@
+//! An embedded AWS and an embedded Kubernetes that speak the wire protocols.
