@@ -1,0 +1,175 @@
+//! The answers of the parser, and their words in metrics and logs.
+
+use crate::domain::Interruption;
+
+/// A body that was understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Parsed {
+    /// What AWS said: one interruption, or one for each affected instance of an AWS Health event. Never empty.
+    Interruptions(Vec<Interruption>),
+    /// `autoscaling:TEST_NOTIFICATION`, which Auto Scaling sends when a hook with a notification target is made.
+    TestNotification,
+    /// Nothing that Sundown deals with.
+    Irrelevant(Irrelevant),
+}
+
+/// Why a body that was understood is none of Sundown's business.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Irrelevant {
+    /// An event of another `source` than `aws.autoscaling`, `aws.ec2` and `aws.health`.
+    OtherSource,
+    /// Another `detail-type` of one of these sources.
+    OtherDetailType,
+    /// A scaling notification of a group (`autoscaling:EC2_INSTANCE_LAUNCH` and its like): no lifecycle action.
+    OtherNotification,
+    /// A launch that succeeded, not out of a warm pool: nothing waits for anybody.
+    OrdinaryLaunch,
+    /// An instance is `pending` or `running`.
+    StateNotEnding,
+    /// A state that EC2 does not have.
+    UnknownState,
+    /// AWS Health about another service than EC2.
+    OtherHealthService,
+    /// AWS Health in another category than `scheduledChange`.
+    OtherHealthCategory,
+    /// AWS Health that names no instance.
+    NoInstance,
+}
+
+impl Irrelevant {
+    /// Every reason, for initialising metrics.
+    pub const ALL: [Self; 9] = [
+        Self::OtherSource,
+        Self::OtherDetailType,
+        Self::OtherNotification,
+        Self::OrdinaryLaunch,
+        Self::StateNotEnding,
+        Self::UnknownState,
+        Self::OtherHealthService,
+        Self::OtherHealthCategory,
+        Self::NoInstance,
+    ];
+
+    /// Its word in metrics and logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::OtherSource => "other_source",
+            Self::OtherDetailType => "other_detail_type",
+            Self::OtherNotification => "other_notification",
+            Self::OrdinaryLaunch => "ordinary_launch",
+            Self::StateNotEnding => "state_not_ending",
+            Self::UnknownState => "unknown_state",
+            Self::OtherHealthService => "other_health_service",
+            Self::OtherHealthCategory => "other_health_category",
+            Self::NoInstance => "no_instance",
+        }
+    }
+}
+
+/// Why a body was not understood. Holds at most a few words of the body.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Reject {
+    /// Nothing, or white space.
+    #[error("the body is empty")]
+    Empty,
+    /// Longer than [`super::MAX_BODY`].
+    #[error("the body is longer than a queue message can be")]
+    TooLong,
+    /// Not UTF-8.
+    #[error("the body is not UTF-8")]
+    NotUtf8,
+    /// Not JSON.
+    #[error("the body is not JSON: {0}")]
+    NotJson(String),
+    /// JSON, but none of the shapes that are known.
+    #[error("the body is JSON, but no event of EventBridge, Auto Scaling or SNS")]
+    OtherShape,
+    /// A field holds a value of another type than it should.
+    #[error("a field has a value of the wrong type: {0}")]
+    WrongType(String),
+    /// A field that counts is there twice.
+    #[error("a field is there twice: {0}")]
+    DuplicateKey(String),
+    /// EventBridge's `version` is another than `0`.
+    #[error("the event has version `{0}`, known is `0`")]
+    UnknownVersion(String),
+    /// A field that the event cannot do without is not there, or empty.
+    #[error("the event has no `{0}`")]
+    MissingField(&'static str),
+    /// A field's value cannot be one (too long, or with control characters).
+    #[error("the value of `{0}` cannot be one")]
+    BadField(&'static str),
+    /// What stands in the place of the instance id is none.
+    #[error(transparent)]
+    BadInstanceId(#[from] crate::domain::NotAnInstanceId),
+    /// A lifecycle action with another transition than the two that exist, or than its `detail-type` says.
+    #[error("unknown or contradictory lifecycle transition `{0}`")]
+    UnknownTransition(String),
+    /// SNS asks for a subscription to be confirmed.
+    #[error("SNS asks for its subscription to be confirmed")]
+    Unconfirmed,
+    /// Envelopes in envelopes.
+    #[error("more than two SNS envelopes, one inside the other")]
+    TooManyEnvelopes,
+}
+
+impl Reject {
+    /// Every word of [`Reject::as_str`], for initialising metrics.
+    pub const LABELS: [&'static str; 14] = [
+        "empty",
+        "too_long",
+        "not_utf8",
+        "not_json",
+        "other_shape",
+        "wrong_type",
+        "duplicate_key",
+        "unknown_version",
+        "missing_field",
+        "bad_field",
+        "bad_instance_id",
+        "unknown_transition",
+        "unconfirmed",
+        "too_many_envelopes",
+    ];
+
+    /// Its word in metrics and logs.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::TooLong => "too_long",
+            Self::NotUtf8 => "not_utf8",
+            Self::NotJson(_) => "not_json",
+            Self::OtherShape => "other_shape",
+            Self::WrongType(_) => "wrong_type",
+            Self::DuplicateKey(_) => "duplicate_key",
+            Self::UnknownVersion(_) => "unknown_version",
+            Self::MissingField(_) => "missing_field",
+            Self::BadField(_) => "bad_field",
+            Self::BadInstanceId(_) => "bad_instance_id",
+            Self::UnknownTransition(_) => "unknown_transition",
+            Self::Unconfirmed => "unconfirmed",
+            Self::TooManyEnvelopes => "too_many_envelopes",
+        }
+    }
+
+    /// What a person should look at.
+    #[must_use]
+    pub const fn hint(&self) -> &'static str {
+        match self {
+            Self::Empty | Self::TooLong | Self::NotUtf8 | Self::NotJson(_) | Self::OtherShape => {
+                "something else than EventBridge, Auto Scaling or SNS writes to this queue; look at the queue's policy and at the message in the dead-letter queue"
+            }
+            Self::WrongType(_) | Self::DuplicateKey(_) | Self::MissingField(_) | Self::BadField(_) | Self::BadInstanceId(_) => {
+                "the event does not look as AWS documents it; look for an input transformer or input path on the EventBridge target, and send the matched event unchanged"
+            }
+            Self::UnknownVersion(_) => "AWS has a newer form of this event; look for a newer Sundown",
+            Self::UnknownTransition(_) => "the lifecycle action is neither a launch nor a termination; look for a newer Sundown",
+            Self::Unconfirmed => {
+                "open the SubscribeURL of the message in the dead-letter queue, or subscribe the queue again from the account that owns it"
+            }
+            Self::TooManyEnvelopes => "a topic forwards to a topic; subscribe the queue to the first one, or switch raw message delivery on",
+        }
+    }
+}

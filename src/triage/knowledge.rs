@@ -1,0 +1,100 @@
+//! What is known of an interruption so far.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use crate::domain::{HookDescription, InstanceFacts, Moment, MomentExt, Node};
+
+/// What is known of one interruption so far. Whatever is not known yet is `None`; an answer that is an error is not an answer.
+#[derive(Debug, Clone)]
+pub struct Knowledge {
+    /// When the message was received.
+    pub received: Moment,
+    /// When it happened, by our clock: the event's time (else the time at which the message was sent), less the offset between
+    /// AWS's clock and ours.
+    pub happened: Moment,
+    /// The index is synced and its watch is not failing: only then what is not in it is unknown.
+    pub index_trusted: bool,
+    /// The Nodes that the index has for the instance: by providerID; and once DescribeInstances has given the private DNS name,
+    /// those without providerID that [`Knowledge::is_called`] finds.
+    pub nodes: Vec<Arc<Node>>,
+    /// When the proof of a stale interruption was first asked for.
+    pub asked: Option<Moment>,
+    /// What DescribeInstances said last.
+    pub instance: Option<InstanceAnswer>,
+    /// What DescribeAutoScalingGroups said of the hook's group.
+    pub group: Option<GroupAnswer>,
+    /// What DescribeLifecycleHooks said of the hook.
+    pub hook: Option<HookAnswer>,
+    /// What became of the last heartbeat that was answered.
+    pub beat: Option<BeatAnswer>,
+    /// The Nodes with this instance in the last uncached LIST, and when that was begun.
+    pub listed: Option<(Moment, Vec<Arc<Node>>)>,
+}
+
+/// What DescribeInstances said, asked by filter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstanceAnswer {
+    /// When it was asked.
+    pub at: Moment,
+    /// The instance; `None`: there is no such instance.
+    pub facts: Option<InstanceFacts>,
+}
+
+/// What DescribeAutoScalingGroups said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GroupAnswer {
+    /// The group's tags.
+    Tags(BTreeMap<String, String>),
+    /// There is no such group.
+    NoSuchGroup,
+}
+
+/// What DescribeLifecycleHooks said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HookAnswer {
+    /// The hook.
+    Described(HookDescription),
+    /// There is no such hook (any more).
+    NoSuchHook,
+}
+
+/// What RecordLifecycleActionHeartbeat said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BeatAnswer {
+    /// Accepted: the hook is open.
+    Accepted,
+    /// "No active Lifecycle Action": the hook is not open.
+    NoActiveAction,
+}
+
+impl Knowledge {
+    /// Nothing is known yet but when the message was received and when what it tells happened.
+    #[must_use]
+    pub fn new(received: Moment, happened: Moment) -> Self {
+        Self {
+            received,
+            happened,
+            index_trusted: false,
+            nodes: Vec::new(),
+            asked: None,
+            instance: None,
+            group: None,
+            hook: None,
+            beat: None,
+            listed: None,
+        }
+    }
+
+    /// How old the event is.
+    #[must_use]
+    pub fn age(&self, now: Moment) -> Duration {
+        now.since_or_zero(self.happened)
+    }
+
+    /// This Node has no providerID, and goes by the private DNS name that EC2 gives the instance.
+    #[must_use]
+    pub fn is_called(node: &Node, facts: &InstanceFacts) -> bool {
+        let Some(dns) = facts.private_dns.as_deref() else { return false };
+        node.instance.is_none() && (node.name.as_str() == dns || node.dns.as_deref() == Some(dns))
+    }
+}
