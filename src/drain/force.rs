@@ -1,0 +1,77 @@
+//! Grace periods and the moment at which politeness ends.
+
+use std::time::Duration;
+
+use crate::domain::{Moment, MomentExt, seconds};
+
+/// When a pod whose eviction was refused or had no answer is deleted instead.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ForceAfter {
+    /// Never.
+    Never,
+    /// Not before the deadline: a second before it, whatever the pod's own grace period is. The same as a share of 1.
+    Deadline,
+    /// So early that the pod still has its own grace period before the deadline, but not before this share (0 to 1) of the time between
+    /// the accept and the deadline is over.
+    Share(f64),
+}
+
+impl Default for ForceAfter {
+    fn default() -> Self {
+        Self::Share(0.5)
+    }
+}
+
+/// What rules a drain now. Computed outside from facts, and given again whenever it changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The deadline less its margin: pods are shortened and forced towards it. `None`: nothing is.
+    pub force_at: Option<Moment>,
+    /// When the interruption whose deadline rules was accepted.
+    pub accepted: Moment,
+    /// The drain ends then, whatever is left. `None`: it does not end by itself before its node is empty.
+    pub end_at: Option<Moment>,
+    /// Goes first when a budget frees (spot, capacity, ending states).
+    pub urgent: bool,
+}
+
+impl Limits {
+    /// Nothing is shortened or forced, and no deadline ends the drain: for an interruption that is stale and not yet proved.
+    #[must_use]
+    pub const fn polite(accepted: Moment, urgent: bool) -> Self {
+        Self { force_at: None, accepted, end_at: None, urgent }
+    }
+}
+
+/// The shortest grace period that is ever given. 0 would kill at once, without the API waiting for the kubelet.
+const SHORTEST: Duration = seconds(1);
+
+/// The grace period, in seconds, of a pod that is to be gone by `force_at`: its own, or what is left, at least 1.
+///
+/// Rounded to the nearest second: a timer that fires a few milliseconds late must not cost a pod a whole second of its own grace.
+#[must_use]
+pub(super) fn grace_towards(force_at: Moment, own: Duration, now: Moment) -> u32 {
+    let grace = own.min(force_at.since_or_zero(now)).max(SHORTEST);
+    let rounded = grace.as_secs() + u64::from(grace.subsec_millis() >= 500);
+    u32::try_from(rounded).unwrap_or(u32::MAX)
+}
+
+/// From when on a pod that could not be evicted is deleted; `None`: never.
+#[must_use]
+pub(super) fn delete_from(force: ForceAfter, limits: &Limits, own: Duration) -> Option<Moment> {
+    let force_at = limits.force_at?;
+    let share = match force {
+        ForceAfter::Never => return None,
+        ForceAfter::Deadline => 1.0,
+        ForceAfter::Share(share) => share,
+    };
+    let window = force_at.since_or_zero(limits.accepted);
+    let polite_until = limits.accepted.plus(part(window, share));
+    Some(force_at.minus(own).max(polite_until).min(force_at.minus(SHORTEST)))
+}
+
+/// `share` of `window`; a share that is no number between 0 and 1 is taken as the nearest of these (NaN as 1, the polite end).
+fn part(window: Duration, share: f64) -> Duration {
+    let share = if share.is_nan() { 1.0 } else { share.clamp(0.0, 1.0) };
+    Duration::try_from_secs_f64(window.as_secs_f64() * share).unwrap_or(window)
+}

@@ -1,0 +1,136 @@
+//! What a drain says of itself.
+
+use crate::domain::{Moment, PodKey};
+
+/// What a drain says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// Where it is.
+    pub phase: Phase,
+    /// How many pods are in which state.
+    pub counts: Counts,
+    /// Pods that do not go, with the cause; in the order of namespace and name.
+    pub blocked: Vec<Blocked>,
+    /// Pods that were deleted although they could not be evicted.
+    pub forced: Vec<PodKey>,
+    /// When it ends at the latest, also while paused.
+    pub ends_at: Option<Moment>,
+}
+
+/// Where a drain is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// The pods are not known yet.
+    Listing,
+    /// Pods are being evicted or waited for.
+    Draining,
+    /// The brake is on.
+    Paused,
+    /// It is over.
+    Ended,
+}
+
+impl Phase {
+    /// The word for it in metrics and on the status page.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Listing => "listing",
+            Self::Draining => "draining",
+            Self::Paused => "paused",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+/// How many pods are in which state. `left` is the sum of `waiting`, `blocked`, `leaving` and `unknown`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Pods that count and are still there.
+    pub left: usize,
+    /// Not evicted yet, and nothing is known against it.
+    pub waiting: usize,
+    /// Refused, stuck or intercepted.
+    pub blocked: usize,
+    /// Evicted or terminating, on their way out.
+    pub leaving: usize,
+    /// Owned by a DaemonSet that was not looked at yet.
+    pub unknown: usize,
+    /// Not counted: finished, mirror, DaemonSet's or tolerating our taint.
+    pub untouched: usize,
+}
+
+/// A pod that does not go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blocked {
+    /// Which pod.
+    pub pod: PodKey,
+    /// By what.
+    pub reason: BlockReason,
+    /// In the server's words, where it said any.
+    pub message: String,
+    /// Since when it is blocked, by whatever.
+    pub since: Moment,
+}
+
+/// What blocks a pod. A metric label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BlockReason {
+    /// Its disruption budget allows no disruption.
+    Pdb,
+    /// The status of its disruption budget is behind its spec.
+    PdbLagging,
+    /// More than one disruption budget counts it: the API evicts no such pod.
+    TwoPdbs,
+    /// An admission webhook or policy refuses.
+    Webhook,
+    /// Its namespace is being deleted.
+    NamespaceTerminating,
+    /// We may not.
+    Rbac,
+    /// It should have ended long ago.
+    TerminatingStuck,
+    /// It should have ended long ago, and has finalizers.
+    Finalizer,
+    /// The API server has too much to do.
+    ApiOverload,
+    /// Its eviction was accepted, but it does not end: something intercepts it.
+    Intercepted,
+    /// Anything else that went wrong.
+    Error,
+}
+
+impl BlockReason {
+    /// Every reason, for initialising metrics.
+    pub const ALL: [Self; 11] = [
+        Self::Pdb,
+        Self::PdbLagging,
+        Self::TwoPdbs,
+        Self::Webhook,
+        Self::NamespaceTerminating,
+        Self::Rbac,
+        Self::TerminatingStuck,
+        Self::Finalizer,
+        Self::ApiOverload,
+        Self::Intercepted,
+        Self::Error,
+    ];
+
+    /// The label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pdb => "pdb",
+            Self::PdbLagging => "pdb_lagging",
+            Self::TwoPdbs => "two_pdbs",
+            Self::Webhook => "webhook",
+            Self::NamespaceTerminating => "namespace_terminating",
+            Self::Rbac => "rbac",
+            Self::TerminatingStuck => "terminating_stuck",
+            Self::Finalizer => "finalizer",
+            Self::ApiOverload => "api_overload",
+            Self::Intercepted => "intercepted",
+            Self::Error => "error",
+        }
+    }
+}
