@@ -13,6 +13,7 @@ mod moment;
 mod node;
 mod pod;
 mod selector;
+mod taken;
 
 pub use answer::ApiAnswer;
 pub use budget::{Budget, BudgetKey};
@@ -24,3 +25,4 @@ pub use moment::{Moment, MomentExt, seconds};
 pub use node::{Node, NodeName, Ready, Taint};
 pub use pod::{Owner, Phase, Pod, PodKey, PodUid};
 pub use selector::{BadSelector, Selector};
+pub use taken::{ENDING_NOTICE, SPOT_NOTICE, Taken};

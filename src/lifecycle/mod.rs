@@ -1,1 +1,15 @@
 //! Heartbeats, hook windows, deadlines.
+//!
+//! A lifecycle hook waits for its HeartbeatTimeout after its start, and after each heartbeat that is accepted again for that
+//! long (RecordLifecycleActionHeartbeat resets the timer, it does not add to it), at most for its GlobalTimeout in all.
+//! [`BeatSchedule`] keeps one such action open; [`limits`] says what its drain is held to.
+
+mod beat;
+mod limits;
+mod pace;
+#[cfg(test)]
+mod tests;
+
+pub use beat::{BeatCounts, BeatSchedule, End, Start};
+pub use limits::{HookFacts, LimitSettings, Limits, limits};
+pub use pace::{TAKE_UP_RATE, UNDESCRIBED_TIMEOUT, take_up_order};

@@ -1,1 +1,33 @@
-//! The record of a Node: what was taken on, as an annotation.
+//! The record of a Node: what was taken on, as the annotation `sundown.dev/record`, and everything else that is written to a
+//! Node: the cordon, the taint, the load balancer label.
+//!
+//! The record holds *facts* (what AWS said and when it was taken on); deadlines are derived from them. Only "accepted" and
+//! "released" are ever written: draining follows from the Node and its pods.
+//!
+//! | [`Standing`] | what it means | what happens |
+//! | --- | --- | --- |
+//! | `None` | no record | - |
+//! | `Damaged` | not readable | left alone, told, replaced by the next interruption |
+//! | `Open` | taken on and not released | it is drained; its hooks are owed |
+//! | `Doubtful` | the boot id changed, a hook may still be open | one accepted beat makes it count, else it is void |
+//! | `Released` | history | never joined; while our cordon and taint stand, most of what comes is a repeat |
+//! | `Void` | of another instance or another boot | its drain ends, what is still ours is put back ([`restore`]) |
+//!
+//! Every write is a JSON merge patch (RFC 7386) that carries `metadata.resourceVersion` and `metadata.uid`, so that the API
+//! server refuses it (409) when the Node has changed since: re-read and build it again.
+
+mod accept;
+mod life;
+mod patch;
+mod room;
+mod schema;
+mod standing;
+#[cfg(test)]
+mod tests;
+
+pub use accept::{Accept, AcceptOptions, accept, recognise};
+pub use life::{After, release, reregister, restore, write_back};
+pub use patch::{exclude, include};
+pub use room::LabelRoom;
+pub use schema::{Before, Damage, MAX_BYTES, MAX_INTERRUPTIONS, Record, Released, VERSION};
+pub use standing::{Doubt, Ours, Standing, VoidReason, ours, standing};

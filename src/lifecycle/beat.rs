@@ -1,0 +1,276 @@
+//! The heartbeats of one lifecycle action.
+
+use std::time::Duration;
+
+use super::{HookFacts, UNDESCRIBED_TIMEOUT};
+use crate::domain::{HookDescription, Moment, MomentExt, seconds};
+
+/// The waits after a failed heartbeat; from then on they double.
+const RETRIES: [Duration; 3] = [seconds(1), seconds(2), seconds(4)];
+
+/// When the heartbeats of one owed lifecycle action are due.
+///
+/// The interval is half of the HeartbeatTimeout, a third where that is under 60 s; that of a hook which is not described yet is
+/// 10 s. The first heartbeat goes at once when the event is older than half an interval or the action was taken over. One
+/// regular gap is shortened by the hook's own fraction of half an interval, so that hooks which came together do not beat
+/// together; no gap is ever longer than the interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BeatSchedule {
+    event: Moment,
+    start: Start,
+    /// How much of half an interval the first regular gap is shortened by.
+    spread: f64,
+    /// That gap is behind us.
+    is_spread: bool,
+    description: Option<HookDescription>,
+    /// The tightest that any description said: what deadlines go by.
+    bounds: Option<HookDescription>,
+    /// When the window last granted began; `None`: another leader's last heartbeat, not known.
+    granted: Option<Moment>,
+    /// When the last heartbeat that was accepted was sent.
+    last: Option<Moment>,
+    due: Moment,
+    in_flight: Option<Moment>,
+    failures: u32,
+    is_missed: bool,
+    end: Option<End>,
+    counts: BeatCounts,
+}
+
+/// How we came by an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// Its event was received at this moment.
+    Received(Moment),
+    /// From another leader, by its record.
+    TakenOver {
+        /// When.
+        at: Moment,
+        /// Whose turn it is when ([`super::take_up_order`]): when its first heartbeat goes out.
+        turn: Moment,
+    },
+}
+
+/// Why there are no more heartbeats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum End {
+    /// Our completion was accepted.
+    Completed,
+    /// AWS says "No active Lifecycle Action": completed by others, timed out or abandoned. Not an error.
+    Gone,
+}
+
+/// What was counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BeatCounts {
+    /// Heartbeats that were sent.
+    pub sent: u64,
+    /// Those that were accepted.
+    pub accepted: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Windows of which two thirds were over before a heartbeat was accepted.
+    pub missed: u64,
+}
+
+impl BeatSchedule {
+    /// For an action whose event is of `event`. `spread` (0 to 1, drawn once) spreads hooks in time.
+    #[must_use]
+    pub fn new(event: Moment, start: Start, spread: f64, description: Option<HookDescription>) -> Self {
+        let spread = if spread.is_finite() { spread.clamp(0.0, 1.0) } else { 0.0 };
+        let mut schedule = Self {
+            event,
+            start,
+            spread,
+            is_spread: false,
+            bounds: description.clone(),
+            description,
+            granted: matches!(start, Start::Received(_)).then_some(event),
+            last: None,
+            due: event,
+            in_flight: None,
+            failures: 0,
+            is_missed: false,
+            end: None,
+            counts: BeatCounts::default(),
+        };
+        schedule.due = schedule.planned();
+        schedule
+    }
+
+    /// When the next heartbeat is to be sent; a moment that is past means now. `None`: one is under way, they have ended, or no
+    /// further one can add anything because the window last granted reaches the hook's GlobalTimeout.
+    #[must_use]
+    pub fn due(&self) -> Option<Moment> {
+        let over = self.global_end().is_some_and(|end| self.due >= end || self.window_end().is_some_and(|w| w >= end));
+        if over || self.in_flight.is_some() || self.end.is_some() { None } else { Some(self.due) }
+    }
+
+    /// One goes out now.
+    pub fn sent(&mut self, now: Moment) {
+        self.in_flight = Some(now);
+        self.counts.sent += 1;
+    }
+
+    /// It was accepted: AWS waits again for the whole HeartbeatTimeout, for certain since it was sent.
+    pub fn accepted(&mut self, now: Moment) {
+        self.note_missed(now);
+        let sent = self.in_flight.take().unwrap_or(now);
+        // A first heartbeat that went at once has not been spread yet; one after a regular gap has.
+        self.is_spread |= self.last.is_some() || !self.first_at_once();
+        (self.last, self.granted, self.failures, self.is_missed) = (Some(sent), Some(sent), 0, false);
+        self.counts.accepted += 1;
+        self.due = self.planned();
+    }
+
+    /// It failed, or was not answered in time.
+    pub fn failed(&mut self, now: Moment) {
+        self.note_missed(now);
+        self.in_flight = None;
+        self.counts.failed += 1;
+        self.due = now.plus(self.retry_wait());
+        self.failures = self.failures.saturating_add(1);
+    }
+
+    /// "No active Lifecycle Action": there is nothing to keep open any more. The deadline that stands at `now` stays.
+    pub fn gone(&mut self, now: Moment) {
+        self.note_missed(now);
+        self.in_flight = None;
+        self.end.get_or_insert(End::Gone);
+    }
+
+    /// Our completion was accepted.
+    pub fn completed(&mut self) {
+        self.in_flight = None;
+        self.end.get_or_insert(End::Completed);
+    }
+
+    /// DescribeLifecycleHooks said what the hook is like. A later, looser answer changes the interval, never a deadline.
+    pub fn described(&mut self, description: HookDescription) {
+        self.bounds = Some(self.bounds.take().map_or_else(
+            || description.clone(),
+            |old| HookDescription {
+                hook: old.hook,
+                heartbeat_timeout: old.heartbeat_timeout.min(description.heartbeat_timeout),
+                global_timeout: old.global_timeout.min(description.global_timeout),
+            },
+        ));
+        self.description = Some(description);
+        let planned = self.planned();
+        self.due = if self.failures == 0 { planned } else { self.due.min(planned) };
+    }
+
+    /// How long one call may take, so that three tries fit before two thirds of the timeout are over: 1 s to 10 s.
+    #[must_use]
+    pub fn call_limit(&self) -> Duration {
+        let timeout = self.timeout();
+        let room = (timeout * 2 / 3).saturating_sub(self.interval()).saturating_sub(seconds(3));
+        (room / 3).clamp(seconds(1), seconds(10))
+    }
+
+    /// The end of the window last granted: AWS acts on its default then if no heartbeat is accepted. `None` while that is not
+    /// known (not described yet).
+    #[must_use]
+    pub fn window_end(&self) -> Option<Moment> {
+        let timeout = self.bounds.as_ref()?.heartbeat_timeout;
+        let end = self.window_start().plus(timeout);
+        Some(self.global_end().map_or(end, |global| end.min(global)))
+    }
+
+    /// When two thirds of that window are over: from then on its end is the deadline, until a heartbeat is accepted.
+    /// `None`: not described, or the heartbeats ended before.
+    #[must_use]
+    pub fn lapses_at(&self) -> Option<Moment> {
+        let timeout = self.bounds.as_ref()?.heartbeat_timeout;
+        let at = self.window_start().plus(timeout * 2 / 3);
+        // Ended in time: what stands, stands. Ended too late: the lapse stands.
+        if self.end.is_some() && !self.is_missed { None } else { Some(at) }
+    }
+
+    /// What a deadline needs to know of the hook at `now`.
+    #[must_use]
+    pub fn facts(&self, now: Moment) -> HookFacts {
+        let lapsed = self.lapses_at().is_some_and(|at| now >= at);
+        HookFacts { description: self.bounds.clone(), lapse: if lapsed { self.window_end() } else { None } }
+    }
+
+    /// Why there are no more heartbeats; `None` while there are.
+    #[must_use]
+    pub const fn end(&self) -> Option<End> {
+        self.end
+    }
+
+    /// How many failed since the last that was accepted.
+    #[must_use]
+    pub const fn failures_in_a_row(&self) -> u32 {
+        self.failures
+    }
+
+    /// A heartbeat was accepted since we have the action: the proof that it is open.
+    #[must_use]
+    pub const fn is_proved(&self) -> bool {
+        self.last.is_some()
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub const fn counts(&self) -> BeatCounts {
+        self.counts
+    }
+
+    /// The longest time between two heartbeats.
+    #[must_use]
+    pub fn interval(&self) -> Duration {
+        let timeout = self.timeout();
+        if timeout < seconds(60) { timeout / 3 } else { timeout / 2 }
+    }
+
+    fn timeout(&self) -> Duration {
+        self.description.as_ref().map_or(UNDESCRIBED_TIMEOUT, |d| d.heartbeat_timeout)
+    }
+
+    fn global_end(&self) -> Option<Moment> {
+        self.bounds.as_ref().map(|b| self.event.plus(b.global_timeout))
+    }
+
+    /// When the window last granted began. Another leader's last heartbeat is not known: it lived, so it was not longer ago
+    /// than an interval before the take-over.
+    fn window_start(&self) -> Moment {
+        match (self.granted, self.start) {
+            (Some(granted), _) => granted,
+            (None, Start::TakenOver { at, .. } | Start::Received(at)) => self.event.max(at.minus(self.interval())),
+        }
+    }
+
+    fn first_at_once(&self) -> bool {
+        match self.start {
+            Start::TakenOver { .. } => true,
+            Start::Received(at) => at.since_or_zero(self.event) > self.interval() / 2,
+        }
+    }
+
+    fn planned(&self) -> Moment {
+        let gap = if self.is_spread { self.interval() } else { self.interval().mul_f64(1.0 - self.spread / 2.0) };
+        match (self.last, self.start) {
+            (Some(last), _) => last.plus(gap),
+            (None, Start::TakenOver { turn, .. }) => turn,
+            (None, Start::Received(at)) if self.first_at_once() => at,
+            (None, Start::Received(_)) => self.event.plus(gap),
+        }
+    }
+
+    /// 1, 2, 4 s, then doubling up to a twelfth of the timeout (4 s to 30 s).
+    fn retry_wait(&self) -> Duration {
+        let most = (self.timeout() / 12).clamp(seconds(4), seconds(30));
+        let nth = usize::try_from(self.failures).ok().and_then(|n| RETRIES.get(n).copied());
+        nth.unwrap_or_else(|| seconds(1 << self.failures.min(5)).min(most))
+    }
+
+    fn note_missed(&mut self, now: Moment) {
+        let late = self.end.is_none() && self.lapses_at().is_some_and(|at| now >= at);
+        if late && !self.is_missed {
+            self.is_missed = true;
+            self.counts.missed += 1;
+        }
+    }
+}

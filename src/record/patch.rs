@@ -1,0 +1,117 @@
+//! Merge patches of a Node.
+
+use serde_json::{Map, Value, json};
+
+use super::Record;
+use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, EXCLUDED_BY_US, Kind, Node, RECORD, TAINT, Taint};
+
+/// A merge patch in the making. Whatever it does not name stays as it is.
+pub(super) struct NodePatch<'a> {
+    node: &'a Node,
+    annotations: Map<String, Value>,
+    labels: Map<String, Value>,
+    spec: Map<String, Value>,
+}
+
+impl<'a> NodePatch<'a> {
+    pub(super) fn new(node: &'a Node) -> Self {
+        Self { node, annotations: Map::new(), labels: Map::new(), spec: Map::new() }
+    }
+
+    pub(super) fn annotate(&mut self, key: &str, value: Option<String>) {
+        self.annotations.insert(key.to_owned(), value.map_or(Value::Null, Value::String));
+    }
+
+    pub(super) fn record(&mut self, record: &Record) {
+        self.annotate(RECORD, Some(record.write()));
+    }
+
+    pub(super) fn cordon(&mut self) {
+        self.spec.insert("unschedulable".to_owned(), Value::Bool(true));
+    }
+
+    pub(super) fn uncordon(&mut self) {
+        self.spec.insert("unschedulable".to_owned(), Value::Null);
+    }
+
+    /// Our taint with this kind as its value, where ours stood, else last. All others stay, in their order.
+    pub(super) fn taint(&mut self, kind: &str) {
+        let ours = Taint { key: TAINT.to_owned(), value: Some(kind.to_owned()), effect: "NoSchedule".to_owned(), time_added: None };
+        let at = self.node.taints.iter().position(|t| t.key == TAINT).unwrap_or(self.node.taints.len());
+        let (before, after) = self.node.taints.split_at_checked(at).unwrap_or((&self.node.taints, &[]));
+        let others = after.iter().filter(|t| t.key != TAINT);
+        let taints: Vec<&Taint> = before.iter().chain([&ours]).chain(others).collect();
+        self.spec.insert("taints".to_owned(), json!(taints));
+    }
+
+    /// Without our taint. A merge patch replaces the whole list, so it names all others.
+    pub(super) fn untaint(&mut self) {
+        let others: Vec<&Taint> = self.node.taints.iter().filter(|t| t.key != TAINT).collect();
+        self.spec.insert("taints".to_owned(), if others.is_empty() { Value::Null } else { json!(others) });
+    }
+
+    /// Our value of the load balancer label. Says whether the patch writes it: a value that is there stays.
+    pub(super) fn exclude(&mut self) -> bool {
+        let free = !self.node.labels.contains_key(EXCLUDE_FROM_LOAD_BALANCERS);
+        if free {
+            self.labels.insert(EXCLUDE_FROM_LOAD_BALANCERS.to_owned(), EXCLUDED_BY_US.into());
+        }
+        free
+    }
+
+    /// Takes our value of the load balancer label away; says whether it was there.
+    pub(super) fn include(&mut self) -> bool {
+        let ours = self.node.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).is_some_and(|v| v == EXCLUDED_BY_US);
+        if ours {
+            self.labels.insert(EXCLUDE_FROM_LOAD_BALANCERS.to_owned(), Value::Null);
+        }
+        ours
+    }
+
+    pub(super) fn body(self) -> Value {
+        let mut metadata = Map::new();
+        metadata.insert("resourceVersion".to_owned(), self.node.resource_version.as_str().into());
+        if !self.node.uid.is_empty() {
+            metadata.insert("uid".to_owned(), self.node.uid.as_str().into());
+        }
+        for (key, map) in [("annotations", self.annotations), ("labels", self.labels)] {
+            if !map.is_empty() {
+                metadata.insert(key.to_owned(), Value::Object(map));
+            }
+        }
+        let mut body = Map::new();
+        body.insert("metadata".to_owned(), Value::Object(metadata));
+        if !self.spec.is_empty() {
+            body.insert("spec".to_owned(), Value::Object(self.spec));
+        }
+        Value::Object(body)
+    }
+}
+
+/// The patch that takes the Node out of load balancers; `None` when it is out already (a foreign value is never changed).
+#[must_use]
+pub fn exclude(node: &Node) -> Option<Value> {
+    let mut patch = NodePatch::new(node);
+    patch.exclude().then(|| patch.body())
+}
+
+/// The patch that takes our value of that label away; `None` when it is not there.
+#[must_use]
+pub fn include(node: &Node) -> Option<Value> {
+    let mut patch = NodePatch::new(node);
+    patch.include().then(|| patch.body())
+}
+
+/// Which kind the taint shows when several have joined: the one that leaves least time.
+pub(super) const fn urgency(kind: Kind) -> u8 {
+    match kind {
+        Kind::StateChange => 7,
+        Kind::Spot => 6,
+        Kind::Capacity => 5,
+        Kind::TerminateHook => 4,
+        Kind::LaunchHook => 3,
+        Kind::Health => 2,
+        Kind::Rebalance => 1,
+        Kind::LaunchSuccessful => 0,
+    }
+}
