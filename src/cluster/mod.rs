@@ -1,1 +1,30 @@
-//! The Kubernetes edge.
+//! The Kubernetes edge: requests to the API server, and copies of what Sundown looks at, kept by watches.
+//!
+//! Nothing here decides what becomes of a node. Every request goes through [`Cluster::call`]: one deadline, one cap on
+//! requests in flight, one gate for writes, one place that counts. No request is ever repeated here, except by the watches;
+//! whoever asks decides whether to ask again.
+
+mod backoff;
+mod budgets;
+mod client;
+mod daemonsets;
+mod error;
+mod events;
+mod evict;
+mod mirror;
+mod nodes;
+mod observer;
+mod pods;
+mod slim;
+mod watch;
+
+pub use budgets::{BudgetChanges, BudgetEvent, BudgetWatch};
+pub use client::{Cluster, ClusterParts, ConnectError, ConnectOptions, Gate, Lane, OpenGate, Settings, connect};
+pub use daemonsets::{DaemonSetState, DaemonSets};
+pub use error::{ClusterError, Problem};
+pub use events::{About, EventNote, Recorder, RecorderCounts, RecorderSettings, Severity};
+pub use mirror::{Change, Health};
+pub use nodes::{NodeChange, NodeChanges, NodeIndex};
+pub use observer::{CallObserver, Outcome, Silent, Target};
+pub use pods::{PodEvent, PodEvents, PodFeed, PodFeedSettings};
+pub use slim::KeepLabels;

@@ -1,0 +1,324 @@
+//! The client, and the one way by which a request leaves.
+
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, header};
+use http_body_util::{BodyExt, Limited};
+use kube::{
+    Config,
+    client::Body,
+    config::{KubeConfigOptions, Kubeconfig},
+    core::Status,
+};
+use serde::de::DeserializeOwned;
+use tokio::{sync::Semaphore, time::Instant};
+
+use super::{
+    CallObserver, ClusterError, Outcome, Problem, Silent, Target,
+    error::{answer_of, with_causes},
+};
+use crate::{
+    controller::{Clock, Random, Spawner},
+    domain::ApiAnswer,
+};
+
+/// Where the API server is and who we are to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ConnectOptions {
+    /// A kubeconfig file. Without one: `KUBECONFIG`, `~/.kube/config`, else the service account of the pod.
+    pub kubeconfig: Option<PathBuf>,
+    /// A context in the kubeconfig other than the current one.
+    pub context: Option<String>,
+}
+
+/// No client could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The kubeconfig that was named could not be used.
+    #[error("cannot use the kubeconfig{}", named(.0))]
+    Kubeconfig(ConnectOptions, #[source] Box<kube::config::KubeconfigError>),
+    /// There is neither a kubeconfig nor a service account.
+    #[error("found neither a kubeconfig nor the service account of a pod; name a kubeconfig, or run in the cluster")]
+    Nowhere(#[source] Box<kube::config::InferConfigError>),
+    /// The configuration was read, but no client came of it.
+    #[error("cannot make a client for the API server")]
+    Client(#[source] Box<kube::Error>),
+}
+
+fn named(options: &ConnectOptions) -> String {
+    let file = options.kubeconfig.as_ref().map(|p| format!(" {}", p.display())).unwrap_or_default();
+    let context = options.context.as_ref().map(|c| format!(" with context {c}")).unwrap_or_default();
+    file + &context
+}
+
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// A client that never repeats a request by itself: by default kube repeats 429, 503 and 504 for minutes, and says nothing
+/// (kube-client `config/mod.rs`: `default_retry`), while a disruption budget's 429 must be known at once.
+pub async fn connect(options: &ConnectOptions) -> Result<kube::Client, ConnectError> {
+    let mut config = if options == &ConnectOptions::default() {
+        Config::infer().await.map_err(|e| ConnectError::Nowhere(Box::new(e)))?
+    } else {
+        from_kubeconfig(options).await.map_err(|e| ConnectError::Kubeconfig(options.clone(), Box::new(e)))?
+    };
+    config.default_retry = false;
+    config.connect_timeout = Some(CONNECT);
+    config.headers.push((header::USER_AGENT, header::HeaderValue::from_static(concat!("sundown/", env!("CARGO_PKG_VERSION")))));
+    kube::Client::try_from(config).map_err(|e| ConnectError::Client(Box::new(e)))
+}
+
+async fn from_kubeconfig(options: &ConnectOptions) -> Result<Config, kube::config::KubeconfigError> {
+    let choice = KubeConfigOptions { context: options.context.clone(), ..KubeConfigOptions::default() };
+    match &options.kubeconfig {
+        Some(path) => Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &choice).await,
+        None => Config::from_kubeconfig(&choice).await,
+    }
+}
+
+/// How requests are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// The deadline of a request that is no watch; waiting for a slot has the same one of its own.
+    pub deadline: Duration,
+    /// How many requests that are no watches are under way at once. kube speaks HTTP/1.1: each has a connection of its own.
+    pub in_flight: usize,
+    /// After how long the API server is asked to end a watch. Every watch is begun anew then, so this plus a few seconds is
+    /// also how long a dead connection goes unnoticed.
+    pub watch: Duration,
+    /// How many objects one page of a LIST has. A page is held in memory whole, as JSON.
+    pub page: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { deadline: Duration::from_secs(10), in_flight: 64, watch: Duration::from_secs(60), page: 100 }
+    }
+}
+
+/// Which requests go first when slots are short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// Needs no slot: what keeps the leadership must not wait behind what the leadership does.
+    Vital,
+    /// Takes a slot, in order of asking.
+    Ordinary,
+    /// Takes a slot only while at least half of them are free.
+    Low,
+}
+
+/// Says whether anything may be written now. Asked when the request is about to leave, after it has waited for its slot.
+pub trait Gate: Send + Sync + 'static {
+    /// Writes may leave now. The Lease is not asked about.
+    fn is_open(&self) -> bool;
+}
+
+/// Always open.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OpenGate;
+
+impl Gate for OpenGate {
+    fn is_open(&self) -> bool {
+        true
+    }
+}
+
+/// What a [`Cluster`] is made of.
+pub struct ClusterParts {
+    /// The client; [`connect`] makes one for a real API server, `kube::Client::new(service, "default")` one for a simulated one.
+    pub client: kube::Client,
+    /// The time.
+    pub clock: Clock,
+    /// For jitter and names.
+    pub random: Random,
+    /// Starts the tasks of the watches.
+    pub spawner: Spawner,
+    /// Counts requests.
+    pub observer: Arc<dyn CallObserver>,
+    /// Holds writes back.
+    pub gate: Arc<dyn Gate>,
+    /// Deadlines and caps.
+    pub settings: Settings,
+}
+
+/// A Kubernetes API server. Clones share the slots.
+#[derive(Clone)]
+pub struct Cluster {
+    parts: Arc<ClusterParts>,
+    slots: Arc<Semaphore>,
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("settings", &self.parts.settings).finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    /// With everything given.
+    #[must_use]
+    pub fn new(parts: ClusterParts) -> Self {
+        let slots = Arc::new(Semaphore::new(parts.settings.in_flight.clamp(1, Semaphore::MAX_PERMITS)));
+        Self { parts: Arc::new(parts), slots }
+    }
+
+    /// With default settings, an open gate, and nobody counting.
+    #[must_use]
+    pub fn plain(client: kube::Client, clock: Clock, random: Random, spawner: Spawner) -> Self {
+        let settings = Settings::default();
+        Self::new(ClusterParts { client, clock, random, spawner, observer: Arc::new(Silent), gate: Arc::new(OpenGate), settings })
+    }
+
+    /// The client itself, for what has no words here. Its requests have no deadline and are not counted.
+    #[must_use]
+    pub fn client(&self) -> &kube::Client {
+        &self.parts.client
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.parts.clock
+    }
+
+    pub(super) fn random(&self) -> &Random {
+        &self.parts.random
+    }
+
+    pub(super) fn spawner(&self) -> &Spawner {
+        &self.parts.spawner
+    }
+
+    pub(super) fn observer(&self) -> &dyn CallObserver {
+        &*self.parts.observer
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        &self.parts.settings
+    }
+
+    /// Sends a request (its URI without scheme and host) and reads the whole answer. `object` is for people.
+    ///
+    /// Errs with [`Problem::Unreachable`] when no slot came free or no answer came within the deadline.
+    pub async fn call(&self, target: Target, lane: Lane, object: &str, request: Request<Vec<u8>>) -> Result<Bytes, ClusterError> {
+        let _slot = match lane {
+            Lane::Vital => None,
+            Lane::Ordinary | Lane::Low => Some(self.slot(target, lane, object).await?),
+        };
+        self.check_gate(target, object, request.method())?;
+        let begun = Instant::now();
+        let result = match tokio::time::timeout(self.parts.settings.deadline, self.exchange(target, object, request)).await {
+            Ok(result) => result,
+            Err(_) => Err(unanswered(target, object, self.parts.settings.deadline)),
+        };
+        self.count(target, result.as_ref().err(), begun);
+        result
+    }
+
+    /// As [`Cluster::call`], and reads the answer as JSON.
+    pub async fn call_json<T: DeserializeOwned>(
+        &self,
+        target: Target,
+        lane: Lane,
+        object: &str,
+        request: Request<Vec<u8>>,
+    ) -> Result<T, ClusterError> {
+        let body = self.call(target, lane, object, request).await?;
+        serde_json::from_slice(&body).map_err(|e| ClusterError::silent(target.action(), object, Problem::Unreadable, e.to_string()))
+    }
+
+    /// Opens a watch: the body comes as it comes, the caller bounds it.
+    pub(super) async fn open(&self, target: Target, object: &str, mut request: Request<Vec<u8>>) -> Result<Body, ClusterError> {
+        // Kubernetes 1.37 may compress each event for itself, which no decoder in the way understands.
+        request.headers_mut().insert(header::ACCEPT_ENCODING, header::HeaderValue::from_static("identity"));
+        let begun = Instant::now();
+        let answer = async { check(target, object, self.dispatch(target, object, request).await?).await };
+        let result = match tokio::time::timeout(self.parts.settings.deadline, answer).await {
+            Ok(result) => result,
+            Err(_) => Err(unanswered(target, object, self.parts.settings.deadline)),
+        };
+        self.count(target, result.as_ref().err(), begun);
+        Ok(result?.into_body())
+    }
+
+    async fn slot(&self, target: Target, lane: Lane, object: &str) -> Result<tokio::sync::SemaphorePermit<'_>, ClusterError> {
+        let taken = async {
+            while lane == Lane::Low && self.slots.available_permits() * 2 < self.parts.settings.in_flight {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            self.slots.acquire().await.ok()
+        };
+        match tokio::time::timeout(self.parts.settings.deadline, taken).await {
+            Ok(Some(slot)) => Ok(slot),
+            Ok(None) | Err(_) => {
+                let error =
+                    ClusterError::silent(target.action(), object, Problem::Unreachable, "no slot came free in time, too many requests are under way");
+                self.count(target, Some(&error), Instant::now());
+                Err(error)
+            }
+        }
+    }
+
+    fn check_gate(&self, target: Target, object: &str, method: &Method) -> Result<(), ClusterError> {
+        if method == Method::GET || target == Target::Lease || self.parts.gate.is_open() {
+            return Ok(());
+        }
+        let error = ClusterError::silent(target.action(), object, Problem::HeldBack, "nothing may be written now");
+        self.count(target, Some(&error), Instant::now());
+        Err(error)
+    }
+
+    async fn exchange(&self, target: Target, object: &str, request: Request<Vec<u8>>) -> Result<Bytes, ClusterError> {
+        let response = check(target, object, self.dispatch(target, object, request).await?).await?;
+        let body = response.into_body().collect().await;
+        body.map(http_body_util::Collected::to_bytes)
+            .map_err(|e| ClusterError::silent(target.action(), object, Problem::Unreachable, with_causes(&e)))
+    }
+
+    async fn dispatch(&self, target: Target, object: &str, request: Request<Vec<u8>>) -> Result<Response<Body>, ClusterError> {
+        self.parts.client.send(request.map(Body::from)).await.map_err(|e| ClusterError::from_kube(target.action(), object, &e))
+    }
+
+    fn count(&self, target: Target, error: Option<&ClusterError>, begun: Instant) {
+        let outcome = error.map_or(Outcome::Ok, |e| Outcome::Failed(e.problem));
+        self.parts.observer.called(target, outcome, begun.elapsed());
+    }
+}
+
+fn unanswered(target: Target, object: &str, deadline: Duration) -> ClusterError {
+    ClusterError::silent(target.action(), object, Problem::Unreachable, format!("no answer within {deadline:?}"))
+}
+
+/// How much of an error's body is read.
+const ERROR_BODY: usize = 64 * 1024;
+
+/// Lets a 2xx pass and makes an error of anything else. The header is read here because kube's own translation loses it, and an
+/// API server that sheds load says how long only there (apiserver `util/flowcontrol`: text/plain, `Retry-After`).
+async fn check(target: Target, object: &str, response: Response<Body>) -> Result<Response<Body>, ClusterError> {
+    if response.status().is_success() {
+        return Ok(response);
+    }
+    let code = response.status().as_u16();
+    let header = retry_after(response.headers());
+    let body = Limited::new(response.into_body(), ERROR_BODY).collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    Err(ClusterError::new(target.action(), object, read_error(code, header, &body)))
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds: u64 = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    (seconds > 0).then(|| Duration::from_secs(seconds.min(3600)))
+}
+
+/// The answer in an error response: its Status object, or what text it has.
+fn read_error(code: u16, header: Option<Duration>, body: &[u8]) -> ApiAnswer {
+    match serde_json::from_slice::<Status>(body) {
+        // The HTTP status is what was answered; a Status may leave its own code out.
+        Ok(status) => ApiAnswer { code, ..answer_of(&status, header) },
+        Err(_) => {
+            let text = String::from_utf8_lossy(body);
+            let message = text.trim().chars().take(500).collect();
+            ApiAnswer { code, message, retry_after: header, ..ApiAnswer::default() }
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! A copy of a collection of objects, kept by a watch, and its changes for whoever follows them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use tokio::sync::Notify;
+
+use crate::domain::Moment;
+
+/// Whether a copy can be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Health {
+    /// A complete list was read once.
+    pub synced: bool,
+    /// Since when the watch has been failing; `None` while it is well.
+    pub failing_since: Option<Moment>,
+}
+
+impl Health {
+    /// What is not in the copy does not exist.
+    #[must_use]
+    pub const fn is_sound(self) -> bool {
+        self.synced && self.failing_since.is_none()
+    }
+}
+
+/// A change of an object.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Change<T> {
+    /// It is there, new or changed.
+    Applied {
+        /// As it is now.
+        now: Arc<T>,
+        /// As it was when the last change of it was told; `None` when it is new to the follower.
+        before: Option<Arc<T>>,
+    },
+    /// It is gone; as it was last.
+    Deleted(Arc<T>),
+}
+
+impl<T> Clone for Change<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Applied { now, before } => Self::Applied { now: now.clone(), before: before.clone() },
+            Self::Deleted(gone) => Self::Deleted(gone.clone()),
+        }
+    }
+}
+
+/// What a copy needs to know of its objects.
+pub(super) trait Object: Send + Sync + 'static {
+    /// What it is found by.
+    type Key: Ord + Clone + Send + Sync + 'static;
+    fn key(&self) -> Self::Key;
+    /// It is the same object in another version, not a later one of the same name.
+    fn is_same(&self, other: &Self) -> bool;
+    /// Nothing differs that anybody looks at.
+    fn is_unchanged(&self, other: &Self) -> bool;
+    /// It is an older version than the other one.
+    fn is_older(&self, other: &Self) -> bool;
+}
+
+/// Compares resource versions. They are opaque by the book, but they are numbers that grow in every API server there is, and
+/// Kubernetes itself compares them so since 1.35 (KEP-5504). Where they are none, whatever comes last counts.
+pub(super) fn is_older_version(a: &str, b: &str) -> bool {
+    matches!((a.parse::<u64>(), b.parse::<u64>()), (Ok(a), Ok(b)) if a < b)
+}
+
+pub(super) struct Mirror<T: Object>(Mutex<State<T>>);
+
+struct State<T: Object> {
+    objects: BTreeMap<T::Key, Arc<T>>,
+    /// Keys of what was learnt past the watch since the last LIST began: that LIST may be older.
+    learnt: BTreeSet<T::Key>,
+    health: Health,
+    followers: Vec<Weak<Follower<T>>>,
+    synced: Arc<Notify>,
+}
+
+struct Follower<T: Object> {
+    pending: Mutex<Pending<T>>,
+    notify: Notify,
+}
+
+struct Pending<T: Object> {
+    /// In which order keys became pending.
+    order: VecDeque<T::Key>,
+    /// What is not told yet of each.
+    changes: BTreeMap<T::Key, VecDeque<Change<T>>>,
+    closed: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<T: Object> Default for Mirror<T> {
+    fn default() -> Self {
+        Self(Mutex::new(State {
+            objects: BTreeMap::new(),
+            learnt: BTreeSet::new(),
+            health: Health::default(),
+            followers: Vec::new(),
+            synced: Arc::default(),
+        }))
+    }
+}
+
+impl<T: Object> Mirror<T> {
+    pub(super) fn health(&self) -> Health {
+        lock(&self.0).health
+    }
+
+    pub(super) fn failing(&self, now: Moment) {
+        lock(&self.0).health.failing_since.get_or_insert(now);
+    }
+
+    pub(super) fn well(&self) {
+        lock(&self.0).health.failing_since = None;
+    }
+
+    /// Waits until a complete list was read.
+    pub(super) async fn synced(&self) {
+        loop {
+            let notify = lock(&self.0).synced.clone();
+            let notified = notify.notified();
+            tokio::pin!(notified);
+            notified.as_mut().enable();
+            if self.health().synced {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    pub(super) fn get(&self, key: &T::Key) -> Option<Arc<T>> {
+        lock(&self.0).objects.get(key).cloned()
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<T>> {
+        lock(&self.0).objects.values().cloned().collect()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        lock(&self.0).objects.len()
+    }
+
+    /// The watch says that it is there. Returns what was known before and is known now, if that differs.
+    pub(super) fn apply(&self, object: T) -> Option<Replaced<T>> {
+        lock(&self.0).apply(object)
+    }
+
+    /// Somebody knows past the watch that it is there. What the copy does not have is left to the watch: it may be deleted by now.
+    pub(super) fn learn(&self, object: T) -> Option<Replaced<T>> {
+        let mut state = lock(&self.0);
+        let key = object.key();
+        if !state.objects.get(&key).is_some_and(|known| known.is_same(&object)) {
+            return None;
+        }
+        state.learnt.insert(key);
+        state.apply(object)
+    }
+
+    /// The watch says that it is gone. `is_it` tells it from a later one of the same name.
+    pub(super) fn delete(&self, key: &T::Key, is_it: impl FnOnce(&T) -> bool) -> Option<Arc<T>> {
+        let mut state = lock(&self.0);
+        if !state.objects.get(key).is_some_and(|known| is_it(known)) {
+            return None;
+        }
+        state.delete(key)
+    }
+
+    /// A LIST is about to begin.
+    pub(super) fn listing(&self) {
+        lock(&self.0).learnt.clear();
+    }
+
+    /// A complete LIST. What is neither in it nor named by `keep` is gone. Returns everything that differs.
+    pub(super) fn replace(&self, objects: Vec<T>, keep: impl Fn(&T::Key) -> bool) -> Vec<Replaced<T>> {
+        let mut state = lock(&self.0);
+        let listed: BTreeSet<T::Key> = objects.iter().map(Object::key).collect();
+        let gone: Vec<T::Key> = state.objects.keys().filter(|k| !listed.contains(k) && !keep(k)).cloned().collect();
+        let mut replaced: Vec<_> = gone.iter().filter_map(|k| state.delete(k)).map(|before| Replaced { before: Some(before), now: None }).collect();
+        for object in objects {
+            if !state.learnt.contains(&object.key()) {
+                // The LIST counts even where its version is lower: a cluster restored from a backup begins again there.
+                replaced.extend(state.put(object));
+            } else {
+                replaced.extend(state.apply(object));
+            }
+        }
+        state.health.synced = true;
+        state.synced.notify_waiters();
+        replaced
+    }
+
+    /// Everything that is there, as new, and then every change.
+    pub(super) fn follow(&self) -> Changes<T> {
+        let mut state = lock(&self.0);
+        let follower = Arc::new(Follower {
+            pending: Mutex::new(Pending { order: VecDeque::new(), changes: BTreeMap::new(), closed: false }),
+            notify: Notify::new(),
+        });
+        for (key, object) in &state.objects {
+            follower.push(key, Change::Applied { now: object.clone(), before: None });
+        }
+        state.followers.retain(|f| f.strong_count() > 0);
+        state.followers.push(Arc::downgrade(&follower));
+        Changes(follower)
+    }
+}
+
+/// What a change of the copy replaced by what.
+pub(super) struct Replaced<T> {
+    pub(super) before: Option<Arc<T>>,
+    pub(super) now: Option<Arc<T>>,
+}
+
+impl<T: Object> State<T> {
+    fn apply(&mut self, object: T) -> Option<Replaced<T>> {
+        let known = self.objects.get(&object.key());
+        if known.is_some_and(|known| known.is_same(&object) && object.is_older(known)) {
+            return None;
+        }
+        self.put(object)
+    }
+
+    fn put(&mut self, object: T) -> Option<Replaced<T>> {
+        let key = object.key();
+        let now = Arc::new(object);
+        let before = self.objects.insert(key.clone(), now.clone());
+        match &before {
+            Some(before) if !before.is_same(&now) => {
+                self.tell(&key, &Change::Deleted(before.clone()));
+                self.tell(&key, &Change::Applied { now: now.clone(), before: None });
+            }
+            Some(before) if before.is_unchanged(&now) => {}
+            _ => self.tell(&key, &Change::Applied { now: now.clone(), before: before.clone() }),
+        }
+        Some(Replaced { before, now: Some(now) })
+    }
+
+    fn delete(&mut self, key: &T::Key) -> Option<Arc<T>> {
+        let gone = self.objects.remove(key)?;
+        self.tell(key, &Change::Deleted(gone.clone()));
+        Some(gone)
+    }
+
+    fn tell(&mut self, key: &T::Key, change: &Change<T>) {
+        self.followers.retain(|follower| match follower.upgrade() {
+            Some(follower) => {
+                follower.push(key, change.clone());
+                true
+            }
+            None => false,
+        });
+    }
+}
+
+impl<T: Object> Drop for State<T> {
+    fn drop(&mut self) {
+        for follower in self.followers.iter().filter_map(Weak::upgrade) {
+            lock(&follower.pending).closed = true;
+            follower.notify.notify_one();
+        }
+    }
+}
+
+impl<T: Object> Follower<T> {
+    fn push(&self, key: &T::Key, change: Change<T>) {
+        let mut pending = lock(&self.pending);
+        let Pending { order, changes, .. } = &mut *pending;
+        let of_key = changes.entry(key.clone()).or_insert_with(|| {
+            order.push_back(key.clone());
+            VecDeque::new()
+        });
+        let change = match (of_key.pop_back(), change) {
+            // Two steps of one object that were not told yet are one.
+            (Some(Change::Applied { before, .. }), Change::Applied { now, .. }) => Change::Applied { now, before },
+            (Some(Change::Applied { .. }), gone @ Change::Deleted(_)) => gone,
+            (Some(earlier @ Change::Deleted(_)), change) => {
+                of_key.push_back(earlier);
+                change
+            }
+            (None, change) => change,
+        };
+        of_key.push_back(change);
+        self.notify.notify_one();
+    }
+
+    fn pop(&self) -> Option<Change<T>> {
+        let mut pending = lock(&self.pending);
+        loop {
+            let key = pending.order.front()?.clone();
+            let of_key = pending.changes.get_mut(&key);
+            if let Some(change) = of_key.and_then(VecDeque::pop_front) {
+                return Some(change);
+            }
+            pending.order.pop_front();
+            pending.changes.remove(&key);
+        }
+    }
+}
+
+/// The changes of a copy, none of them lost; several of one object that were not taken yet come as one. An object that went
+/// and came again under the same name comes as both.
+pub(super) struct Changes<T: Object>(Arc<Follower<T>>);
+
+impl<T: Object> Changes<T> {
+    /// The next change; waits for one. `None` when the copy is no longer kept. May be dropped at any time: nothing is lost.
+    pub(super) async fn next(&mut self) -> Option<Change<T>> {
+        loop {
+            let notified = self.0.notify.notified();
+            if let Some(change) = self.0.pop() {
+                return Some(change);
+            }
+            if lock(&self.0.pending).closed {
+                return None;
+            }
+            notified.await;
+        }
+    }
+
+    /// The next change, if there is one now.
+    pub(super) fn try_next(&mut self) -> Option<Change<T>> {
+        self.0.pop()
+    }
+}

@@ -1,0 +1,132 @@
+//! Who counts requests to the API server.
+
+use std::time::Duration;
+
+use super::Problem;
+
+/// What a request is for: a metric label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Target {
+    /// LIST of nodes.
+    ListNodes,
+    /// WATCH of nodes.
+    WatchNodes,
+    /// GET of one node.
+    GetNode,
+    /// PATCH of one node.
+    PatchNode,
+    /// LIST of the pods of one node.
+    ListPods,
+    /// WATCH of pods.
+    WatchPods,
+    /// POST of an eviction.
+    Evict,
+    /// DELETE of a pod.
+    DeletePod,
+    /// LIST of disruption budgets.
+    ListBudgets,
+    /// WATCH of disruption budgets.
+    WatchBudgets,
+    /// GET of one DaemonSet.
+    GetDaemonSet,
+    /// POST or PATCH of an Event.
+    Event,
+    /// Anything about the Lease.
+    Lease,
+}
+
+impl Target {
+    /// Every target, for initialising metrics.
+    pub const ALL: [Self; 13] = [
+        Self::ListNodes,
+        Self::WatchNodes,
+        Self::GetNode,
+        Self::PatchNode,
+        Self::ListPods,
+        Self::WatchPods,
+        Self::Evict,
+        Self::DeletePod,
+        Self::ListBudgets,
+        Self::WatchBudgets,
+        Self::GetDaemonSet,
+        Self::Event,
+        Self::Lease,
+    ];
+
+    /// What it does, as a phrase after "cannot".
+    pub(super) const fn action(self) -> &'static str {
+        match self {
+            Self::ListNodes => "list nodes",
+            Self::WatchNodes => "watch nodes",
+            Self::GetNode => "get node",
+            Self::PatchNode => "patch node",
+            Self::ListPods => "list pods",
+            Self::WatchPods => "watch pods",
+            Self::Evict => "evict pod",
+            Self::DeletePod => "delete pod",
+            Self::ListBudgets => "list disruption budgets",
+            Self::WatchBudgets => "watch disruption budgets",
+            Self::GetDaemonSet => "get DaemonSet",
+            Self::Event => "write an Event about",
+            Self::Lease => "read or write Lease",
+        }
+    }
+
+    /// Its word in labels.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ListNodes => "list_nodes",
+            Self::WatchNodes => "watch_nodes",
+            Self::GetNode => "get_node",
+            Self::PatchNode => "patch_node",
+            Self::ListPods => "list_pods",
+            Self::WatchPods => "watch_pods",
+            Self::Evict => "evict",
+            Self::DeletePod => "delete_pod",
+            Self::ListBudgets => "list_budgets",
+            Self::WatchBudgets => "watch_budgets",
+            Self::GetDaemonSet => "get_daemon_set",
+            Self::Event => "event",
+            Self::Lease => "lease",
+        }
+    }
+}
+
+/// How a request ended: a metric label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    /// A 2xx. Of a watch: it was opened.
+    Ok,
+    /// Anything else.
+    Failed(Problem),
+}
+
+impl Outcome {
+    /// Its word in labels.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failed(problem) => problem.as_str(),
+        }
+    }
+}
+
+/// Counts requests. Called from many tasks at once; must not block.
+pub trait CallObserver: Send + Sync + 'static {
+    /// A request ended, `took` after it was let go (waiting for a free slot does not count). One that the gate held back took no time.
+    fn called(&self, target: Target, outcome: Outcome, took: Duration);
+    /// An object could not be read and was passed over, or only the most needed of it was read.
+    fn unreadable(&self, target: Target) {
+        let _ = target;
+    }
+}
+
+/// Counts nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl CallObserver for Silent {
+    fn called(&self, _: Target, _: Outcome, _: Duration) {}
+}
