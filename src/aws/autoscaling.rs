@@ -1,0 +1,122 @@
+//! Auto Scaling: lifecycle actions, hooks and groups.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{Api, AwsError, call::Caller};
+use crate::domain::{GroupName, HookDescription, HookName, OwedHook};
+
+/// How long a call may take.
+const LIMIT: Duration = Duration::from_secs(11);
+/// How many groups one call describes at most (`MaxRecords`).
+pub(super) const GROUPS: usize = 100;
+/// No answer has more pages than this: a server that never ends its pages must not hold us.
+const PAGES: usize = 20;
+
+/// `LifecycleActionResult`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HookResult {
+    /// `CONTINUE`: go on with what the hook held up.
+    Continue,
+    /// `ABANDON`: of a launch: terminate; of a termination: skip the other hooks.
+    Abandon,
+}
+
+/// What DescribeAutoScalingGroups says of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupFacts {
+    /// Which group.
+    pub group: GroupName,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+}
+
+/// Auto Scaling in one region.
+#[derive(Debug, Clone)]
+pub struct AutoScaling {
+    client: aws_sdk_autoscaling::Client,
+    caller: Caller,
+}
+
+impl AutoScaling {
+    pub(super) fn new(client: aws_sdk_autoscaling::Client, caller: Caller) -> Self {
+        Self { client, caller }
+    }
+
+    /// RecordLifecycleActionHeartbeat: AWS waits another HeartbeatTimeout from now. Sends the token too where it is known.
+    ///
+    /// Fails with [`super::Advice::Gone`] when nothing waits any more.
+    pub async fn heartbeat(&self, owed: &OwedHook) -> Result<(), AwsError> {
+        let request = self
+            .client
+            .record_lifecycle_action_heartbeat()
+            .auto_scaling_group_name(owed.key.group.as_str())
+            .lifecycle_hook_name(owed.key.hook.as_str())
+            .instance_id(owed.key.instance.as_str())
+            .set_lifecycle_action_token(owed.token.as_ref().map(|t| t.as_str().to_owned()));
+        self.caller.call(Api::RecordLifecycleActionHeartbeat, &object(owed), LIMIT, request.send()).await.map(drop)
+    }
+
+    /// CompleteLifecycleAction. Sends the token too where it is known.
+    ///
+    /// Fails with [`super::Advice::Gone`] when nothing waits any more: completed before, timed out or abandoned.
+    pub async fn complete(&self, owed: &OwedHook, result: HookResult) -> Result<(), AwsError> {
+        let request = self
+            .client
+            .complete_lifecycle_action()
+            .auto_scaling_group_name(owed.key.group.as_str())
+            .lifecycle_hook_name(owed.key.hook.as_str())
+            .instance_id(owed.key.instance.as_str())
+            .set_lifecycle_action_token(owed.token.as_ref().map(|t| t.as_str().to_owned()))
+            .lifecycle_action_result(match result {
+                HookResult::Continue => "CONTINUE",
+                HookResult::Abandon => "ABANDON",
+            });
+        self.caller.call(Api::CompleteLifecycleAction, &object(owed), LIMIT, request.send()).await.map(drop)
+    }
+
+    /// DescribeLifecycleHooks: all hooks of a group (50 at most). A group that does not exist fails with [`super::Advice::Gone`].
+    pub async fn describe_hooks(&self, group: &GroupName) -> Result<Vec<HookDescription>, AwsError> {
+        let request = self.client.describe_lifecycle_hooks().auto_scaling_group_name(group.as_str());
+        let answer = self.caller.call(Api::DescribeLifecycleHooks, group.as_str(), LIMIT, request.send()).await?;
+        Ok(answer.lifecycle_hooks.unwrap_or_default().iter().filter_map(description).collect())
+    }
+
+    /// DescribeAutoScalingGroups of up to 100 groups by name, without their instances. Groups that do not exist are left out;
+    /// no names, no call (an empty list would mean all groups).
+    pub async fn describe_groups(&self, names: &[GroupName]) -> Result<Vec<GroupFacts>, AwsError> {
+        let mut groups = Vec::new();
+        let mut page = None;
+        let Some(first) = names.first() else { return Ok(groups) };
+        for _ in 0..PAGES {
+            let request = self
+                .client
+                .describe_auto_scaling_groups()
+                .set_auto_scaling_group_names(Some(names.iter().map(|n| n.as_str().to_owned()).collect()))
+                .include_instances(false)
+                .max_records(100)
+                .set_next_token(page);
+            let answer = self.caller.call(Api::DescribeAutoScalingGroups, &super::ec2::of_many(first, names.len()), LIMIT, request.send()).await?;
+            groups.extend(answer.auto_scaling_groups.unwrap_or_default().into_iter().filter_map(|g| {
+                let tags = g.tags.unwrap_or_default().into_iter().filter_map(|t| Some((t.key?, t.value.unwrap_or_default())));
+                Some(GroupFacts { group: g.auto_scaling_group_name?.into(), tags: tags.collect() })
+            }));
+            page = answer.next_token.filter(|t| !t.is_empty());
+            if page.is_none() {
+                break;
+            }
+        }
+        Ok(groups)
+    }
+}
+
+fn object(owed: &OwedHook) -> String {
+    format!("hook {} of {} in group {}", owed.key.hook, owed.key.instance, owed.key.group)
+}
+
+fn description(hook: &aws_sdk_autoscaling::types::LifecycleHook) -> Option<HookDescription> {
+    let seconds = |n: Option<i32>| n.and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0).map(Duration::from_secs);
+    let heartbeat_timeout = seconds(hook.heartbeat_timeout()).unwrap_or(Duration::from_hours(1));
+    // "The maximum is 172800 seconds (48 hours) or 100 times HeartbeatTimeout, whichever is smaller."
+    let global_timeout = seconds(hook.global_timeout()).unwrap_or_else(|| (heartbeat_timeout * 100).min(Duration::from_hours(48)));
+    Some(HookDescription { hook: HookName::from(hook.lifecycle_hook_name()?), heartbeat_timeout, global_timeout })
+}

@@ -1,0 +1,153 @@
+//! One call: its deadline, and what is told of it.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use aws_sdk_sqs::error::ProvideErrorMetadata;
+use aws_smithy_runtime_api::client::result::SdkError;
+use tokio::time::Instant;
+
+use super::{AwsError, error};
+
+/// The AWS actions that are called. A metric label, and the list that an IAM policy must allow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Api {
+    /// `sqs:ReceiveMessage`.
+    ReceiveMessage,
+    /// `sqs:DeleteMessageBatch` (allowed by `sqs:DeleteMessage`).
+    DeleteMessageBatch,
+    /// `sqs:ChangeMessageVisibilityBatch` (allowed by `sqs:ChangeMessageVisibility`).
+    ChangeMessageVisibilityBatch,
+    /// `sqs:GetQueueAttributes`.
+    GetQueueAttributes,
+    /// `autoscaling:RecordLifecycleActionHeartbeat`.
+    RecordLifecycleActionHeartbeat,
+    /// `autoscaling:CompleteLifecycleAction`.
+    CompleteLifecycleAction,
+    /// `autoscaling:DescribeLifecycleHooks`.
+    DescribeLifecycleHooks,
+    /// `autoscaling:DescribeAutoScalingGroups`.
+    DescribeAutoScalingGroups,
+    /// `ec2:DescribeInstances`.
+    DescribeInstances,
+}
+
+impl Api {
+    /// Every action, for tables and for initialising metrics.
+    pub const ALL: [Self; 9] = [
+        Self::ReceiveMessage,
+        Self::DeleteMessageBatch,
+        Self::ChangeMessageVisibilityBatch,
+        Self::GetQueueAttributes,
+        Self::RecordLifecycleActionHeartbeat,
+        Self::CompleteLifecycleAction,
+        Self::DescribeLifecycleHooks,
+        Self::DescribeAutoScalingGroups,
+        Self::DescribeInstances,
+    ];
+
+    /// The action as AWS names it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ReceiveMessage => "ReceiveMessage",
+            Self::DeleteMessageBatch => "DeleteMessageBatch",
+            Self::ChangeMessageVisibilityBatch => "ChangeMessageVisibilityBatch",
+            Self::GetQueueAttributes => "GetQueueAttributes",
+            Self::RecordLifecycleActionHeartbeat => "RecordLifecycleActionHeartbeat",
+            Self::CompleteLifecycleAction => "CompleteLifecycleAction",
+            Self::DescribeLifecycleHooks => "DescribeLifecycleHooks",
+            Self::DescribeAutoScalingGroups => "DescribeAutoScalingGroups",
+            Self::DescribeInstances => "DescribeInstances",
+        }
+    }
+}
+
+/// How a call ended: a metric label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    /// It was done.
+    Ok,
+    /// AWS asks for fewer calls (`Throttling`, `RequestLimitExceeded`, 429).
+    Throttled,
+    /// AWS failed (5xx, `ResourceContention`).
+    Server,
+    /// No answer in time; the call may have had its effect.
+    Timeout,
+    /// No connection, or one that broke; the call may have had its effect.
+    Unreachable,
+    /// Not allowed, or no valid credentials.
+    Denied,
+    /// What it was about does not exist (any more).
+    Gone,
+    /// Anything else that AWS refused, or an answer that made no sense.
+    Rejected,
+}
+
+impl Outcome {
+    /// Every outcome, for tables and for initialising metrics.
+    pub const ALL: [Self; 8] =
+        [Self::Ok, Self::Throttled, Self::Server, Self::Timeout, Self::Unreachable, Self::Denied, Self::Gone, Self::Rejected];
+
+    /// Its word in labels and logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Throttled => "throttled",
+            Self::Server => "server",
+            Self::Timeout => "timeout",
+            Self::Unreachable => "unreachable",
+            Self::Denied => "denied",
+            Self::Gone => "gone",
+            Self::Rejected => "rejected",
+        }
+    }
+}
+
+/// Is told of every call when it has ended. `()` does not care.
+pub trait CallObserver: Send + Sync + 'static {
+    /// `api` ended with `outcome` after `took`.
+    fn called(&self, api: Api, outcome: Outcome, took: Duration);
+}
+
+impl CallObserver for () {
+    fn called(&self, _: Api, _: Outcome, _: Duration) {}
+}
+
+/// Makes calls: bounds them, reports them, translates their errors.
+#[derive(Clone)]
+pub(super) struct Caller(Arc<dyn CallObserver>);
+
+impl Caller {
+    pub(super) fn new(observer: Arc<dyn CallObserver>) -> Self {
+        Self(observer)
+    }
+
+    /// Runs `request` for `limit` at most. `object` is what it is about, for the error.
+    pub(super) async fn call<T, E, R>(
+        &self,
+        api: Api,
+        object: &str,
+        limit: Duration,
+        request: impl Future<Output = Result<T, SdkError<E, R>>>,
+    ) -> Result<T, AwsError>
+    where
+        E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
+        R: error::Status + std::fmt::Debug + Send + Sync + 'static,
+    {
+        let started = Instant::now();
+        let result = match tokio::time::timeout(limit, request).await {
+            Ok(answer) => answer.map_err(|e| AwsError::from_sdk(api, object, &e)),
+            Err(_) => Err(AwsError::timed_out(api, object, limit)),
+        };
+        let outcome = result.as_ref().map_or_else(AwsError::outcome, |_| Outcome::Ok);
+        self.0.called(api, outcome, started.elapsed());
+        result
+    }
+}
+
+impl std::fmt::Debug for Caller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Caller")
+    }
+}

@@ -1,0 +1,91 @@
+//! The clients, set up alike.
+
+use std::{sync::Arc, time::Duration};
+
+use aws_config::{Region, SdkConfig, retry::RetryConfig, stalled_stream_protection::StalledStreamProtectionConfig, timeout::TimeoutConfig};
+
+use super::{
+    AutoScaling, AwsClock, CallObserver, Ec2, Queue,
+    call::Caller,
+    region::{endpoint_of_queue, region_of_queue},
+};
+use crate::controller::Clock;
+
+/// A connection that takes longer is not coming.
+const CONNECT: Duration = Duration::from_millis(3100);
+/// The SDK's own limit on one attempt of a long poll (20 s at most).
+const RECEIVE: Duration = Duration::from_secs(30);
+/// The SDK's own limit on one attempt of anything else.
+const ATTEMPT: Duration = Duration::from_secs(10);
+
+/// The clients of all services: without retries of their own, with attempt timeouts, feeding one [`AwsClock`].
+#[derive(Debug, Clone)]
+pub struct Clients {
+    base: SdkConfig,
+    caller: Caller,
+    clock: AwsClock,
+    autoscaling: AutoScaling,
+    ec2: Ec2,
+}
+
+impl Clients {
+    /// Clients on top of `base`, which brings region, credentials, HTTP client, time source and sleep: [`super::load`]ed, or
+    /// put together by a simulation.
+    #[must_use]
+    pub fn from_config(base: &SdkConfig, clock: Clock, observer: Arc<dyn CallObserver>) -> Self {
+        let clock = AwsClock::new(clock);
+        let caller = Caller::new(observer);
+        let base = base
+            .to_builder()
+            .retry_config(RetryConfig::disabled())
+            .timeout_config(TimeoutConfig::builder().connect_timeout(CONNECT).operation_attempt_timeout(ATTEMPT).build())
+            // Our own deadlines cover what this guards against, and it has cut long polls off before (awslabs/aws-sdk-rust#1148).
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+            .build();
+        let autoscaling = aws_sdk_autoscaling::config::Builder::from(&base).interceptor(clock.reader()).build();
+        let ec2 = aws_sdk_ec2::config::Builder::from(&base).interceptor(clock.reader()).build();
+        Self {
+            autoscaling: AutoScaling::new(aws_sdk_autoscaling::Client::from_conf(autoscaling), caller.clone()),
+            ec2: Ec2::new(aws_sdk_ec2::Client::from_conf(ec2), caller.clone()),
+            base,
+            caller,
+            clock,
+        }
+    }
+
+    /// The time as AWS sees it.
+    #[must_use]
+    pub fn clock(&self) -> &AwsClock {
+        &self.clock
+    }
+
+    /// Auto Scaling, in the region of the configuration.
+    #[must_use]
+    pub fn autoscaling(&self) -> &AutoScaling {
+        &self.autoscaling
+    }
+
+    /// EC2, in the region of the configuration.
+    #[must_use]
+    pub fn ec2(&self) -> &Ec2 {
+        &self.ec2
+    }
+
+    /// The queue at this URL, in the region that the URL names, else that of the configuration.
+    #[must_use]
+    pub fn queue(&self, url: &str) -> Queue {
+        let mut base = self.base.to_builder();
+        if let Ok(region) = region_of_queue(url) {
+            base = base.region(Region::new(region));
+        }
+        let mut config = aws_sdk_sqs::config::Builder::from(&base.build())
+            .timeout_config(TimeoutConfig::builder().connect_timeout(CONNECT).operation_attempt_timeout(RECEIVE).build())
+            .interceptor(self.clock.reader());
+        if self.base.endpoint_url().is_none() {
+            if let Some(endpoint) = endpoint_of_queue(url) {
+                config = config.endpoint_url(endpoint);
+            }
+        }
+        Queue::new(aws_sdk_sqs::Client::from_conf(config.build()), self.caller.clone(), url)
+    }
+}

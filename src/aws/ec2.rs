@@ -1,0 +1,73 @@
+//! EC2: instances.
+
+use std::time::Duration;
+
+use aws_sdk_ec2::types::{Filter, Instance};
+
+use super::{Api, AwsError, call::Caller};
+use crate::domain::{InstanceFacts, InstanceId, Moment};
+
+/// How long a call may take.
+const LIMIT: Duration = Duration::from_secs(11);
+/// How many values one filter has at most.
+pub(super) const FILTER_VALUES: usize = 200;
+/// No answer has more pages than this: a server that never ends its pages must not hold us.
+const PAGES: usize = 20;
+
+/// EC2 in one region.
+#[derive(Debug, Clone)]
+pub struct Ec2 {
+    client: aws_sdk_ec2::Client,
+    caller: Caller,
+}
+
+impl Ec2 {
+    pub(super) fn new(client: aws_sdk_ec2::Client, caller: Caller) -> Self {
+        Self { client, caller }
+    }
+
+    /// DescribeInstances of up to 200 instances, by filter: instances that do not exist are left out (asked for by id, one
+    /// unknown id fails the whole call). No ids, no call: an empty list would mean all instances.
+    pub async fn describe_instances(&self, ids: &[InstanceId]) -> Result<Vec<InstanceFacts>, AwsError> {
+        let Some(first) = ids.first() else { return Ok(Vec::new()) };
+        self.describe("instance-id", ids.iter().map(|id| id.as_str().to_owned()).collect(), &of_many(first, ids.len())).await
+    }
+
+    /// DescribeInstances of up to 200 private DNS names. No names, no call.
+    pub async fn by_private_dns(&self, names: &[String]) -> Result<Vec<InstanceFacts>, AwsError> {
+        let Some(first) = names.first() else { return Ok(Vec::new()) };
+        self.describe("private-dns-name", names.to_vec(), &of_many(first, names.len())).await
+    }
+
+    async fn describe(&self, filter: &str, values: Vec<String>, object: &str) -> Result<Vec<InstanceFacts>, AwsError> {
+        let filter = Filter::builder().name(filter).set_values(Some(values)).build();
+        let mut found = Vec::new();
+        let mut page = None;
+        for _ in 0..PAGES {
+            let request = self.client.describe_instances().filters(filter.clone()).set_next_token(page);
+            let answer = self.caller.call(Api::DescribeInstances, object, LIMIT, request.send()).await?;
+            let instances = answer.reservations.unwrap_or_default().into_iter().flat_map(|r| r.instances.unwrap_or_default());
+            found.extend(instances.filter_map(facts));
+            page = answer.next_token.filter(|t| !t.is_empty());
+            if page.is_none() {
+                break;
+            }
+        }
+        Ok(found)
+    }
+}
+
+pub(super) fn of_many(first: &impl std::fmt::Display, count: usize) -> String {
+    if count == 1 { first.to_string() } else { format!("{first} and {} more", count.saturating_sub(1)) }
+}
+
+/// `None` for an instance whose id or state is none that exists today: nothing may be concluded from it.
+fn facts(instance: Instance) -> Option<InstanceFacts> {
+    Some(InstanceFacts {
+        id: instance.instance_id?.parse().ok()?,
+        state: instance.state?.name?.as_str().parse().ok()?,
+        launched: instance.launch_time.and_then(|t| Moment::from_second(t.secs()).ok()),
+        private_dns: instance.private_dns_name.filter(|name| !name.is_empty()),
+        tags: instance.tags.unwrap_or_default().into_iter().filter_map(|t| Some((t.key?, t.value.unwrap_or_default()))).collect(),
+    })
+}

@@ -1,0 +1,210 @@
+//! What went wrong with a call, and what to do about it.
+
+use std::{error::Error, time::Duration};
+
+use aws_credential_types::provider::error::CredentialsError;
+use aws_sdk_sqs::error::ProvideErrorMetadata;
+use aws_smithy_runtime_api::{client::result::SdkError, http::Response};
+use aws_smithy_types::error::display::DisplayErrorContext;
+
+use super::{Api, Outcome};
+
+/// What to do about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Advice {
+    /// Ask again, after a pause.
+    Retry,
+    /// Do not ask again: what the call was about does not exist (any more). Of a beat or a completion: nothing is owed.
+    Gone,
+    /// Ask again, slowly, and say so loudly: a person must grant a permission or renew credentials.
+    Denied,
+}
+
+/// A call that failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{} of {object} failed: {message}{}", api.as_str(), in_parentheses(code))]
+pub struct AwsError {
+    api: Api,
+    object: String,
+    outcome: Outcome,
+    code: String,
+    message: String,
+}
+
+fn in_parentheses(code: &str) -> String {
+    if code.is_empty() { String::new() } else { format!(" ({code})") }
+}
+
+impl AwsError {
+    /// What to do about it.
+    #[must_use]
+    pub const fn advice(&self) -> Advice {
+        match self.outcome {
+            Outcome::Gone => Advice::Gone,
+            Outcome::Denied => Advice::Denied,
+            Outcome::Ok | Outcome::Throttled | Outcome::Server | Outcome::Timeout | Outcome::Unreachable | Outcome::Rejected => Advice::Retry,
+        }
+    }
+
+    /// How the call ended, as a label. Never [`Outcome::Ok`].
+    #[must_use]
+    pub const fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    /// The action that failed.
+    #[must_use]
+    pub const fn api(&self) -> Api {
+        self.api
+    }
+
+    /// What the call was about: a queue's name, an instance, a group.
+    #[must_use]
+    pub fn object(&self) -> &str {
+        &self.object
+    }
+
+    /// AWS's error code; empty when AWS did not answer.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        &self.code
+    }
+
+    /// AWS's message, or why there was no answer.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Auto Scaling says that no such action waits: it was completed, timed out or abandoned, or never was.
+    #[must_use]
+    pub fn is_no_active_action(&self) -> bool {
+        self.code == "ValidationError" && self.message.contains("No active Lifecycle Action")
+    }
+
+    pub(super) fn timed_out(api: Api, object: &str, limit: Duration) -> Self {
+        let message = format!("no answer within {} s", limit.as_secs());
+        Self { api, object: object.to_owned(), outcome: Outcome::Timeout, code: String::new(), message }
+    }
+
+    pub(super) fn from_sdk<E, R>(api: Api, object: &str, error: &SdkError<E, R>) -> Self
+    where
+        E: Error + ProvideErrorMetadata + Send + Sync + 'static,
+        R: Status + std::fmt::Debug + Send + Sync + 'static,
+    {
+        let (outcome, code, message) = match error {
+            SdkError::ServiceError(answer) => {
+                let (code, message) = (answer.err().code().unwrap_or_default(), answer.err().message().unwrap_or_default());
+                let status = answer.raw().status();
+                let message = if message.is_empty() { format!("AWS answered with status {status}") } else { message.to_owned() };
+                (classify(api, status, code), code.to_owned(), message)
+            }
+            SdkError::TimeoutError(_) => (Outcome::Timeout, String::new(), in_full(error)),
+            SdkError::ResponseError(answer) => {
+                // An answer that is no AWS answer: a proxy's page, or a body that broke off.
+                let status = answer.raw().status();
+                (if status >= 500 { Outcome::Server } else { Outcome::Rejected }, String::new(), in_full(error))
+            }
+            SdkError::DispatchFailure(failure) if failure.is_timeout() => (Outcome::Timeout, String::new(), in_full(error)),
+            _ => (without_answer(error), String::new(), in_full(error)),
+        };
+        Self { api, object: object.to_owned(), outcome, code, message }
+    }
+}
+
+/// The status of a raw answer; a trait only because the SDKs are generic over it.
+pub(super) trait Status {
+    /// The HTTP status code.
+    fn status(&self) -> u16;
+}
+
+impl Status for Response {
+    fn status(&self) -> u16 {
+        Response::status(self).as_u16()
+    }
+}
+
+fn in_full<E: Error>(error: &E) -> String {
+    DisplayErrorContext(error).to_string()
+}
+
+/// No answer came: are there no credentials, or no connection?
+fn without_answer(error: &(dyn Error + 'static)) -> Outcome {
+    let mut link = Some(error);
+    while let Some(e) = link {
+        match e.downcast_ref::<CredentialsError>() {
+            Some(CredentialsError::ProviderTimedOut(_)) => return Outcome::Timeout,
+            Some(_) => return Outcome::Denied,
+            None => link = e.source(),
+        }
+    }
+    Outcome::Unreachable
+}
+
+/// What an error answer means. Codes are those of the API models and of "Common Errors" in the API references.
+fn classify(api: Api, status: u16, code: &str) -> Outcome {
+    let code = code.rsplit('#').next().unwrap_or(code);
+    match code {
+        "Throttling" | "ThrottlingException" | "ThrottledException" | "RequestThrottled" | "RequestThrottledException" | "RequestLimitExceeded"
+        | "TooManyRequestsException" | "BandwidthLimitExceeded" | "PriorRequestNotComplete" | "SlowDown" | "EC2ThrottledException"
+        | "KmsThrottled" | "KMS.ThrottlingException" | "OverLimit" => Outcome::Throttled,
+        "AWS.SimpleQueueService.NonExistentQueue" | "QueueDoesNotExist" | "AWS.SimpleQueueService.QueueDeletedRecently" | "InvalidAddress"
+        | "InvalidInstanceID.NotFound" | "InvalidInstanceID.Malformed" => Outcome::Gone,
+        // Auto Scaling says this of an action that is over, of a hook or group that was deleted, and of a name that cannot be.
+        // None of them gets better by asking again.
+        "ValidationError" if is_auto_scaling(api) => Outcome::Gone,
+        // Somebody else changes the group just now (declared with HTTP 500).
+        "ResourceContention" | "ResourceContentionFault" | "InternalFailure" | "InternalError" | "ServiceUnavailable" | "Unavailable" => Outcome::Server,
+        "AccessDenied" | "AccessDeniedException" | "UnauthorizedOperation" | "UnauthorizedAccess" | "AuthFailure" | "NotAuthorized" | "OptInRequired"
+        | "ExpiredToken" | "ExpiredTokenException" | "RequestExpired" | "InvalidClientTokenId" | "InvalidAccessKeyId" | "UnrecognizedClientException"
+        | "SignatureDoesNotMatch" | "InvalidSignatureException" | "IncompleteSignature" | "MissingAuthenticationToken" | "RequestTimeTooSkewed"
+        | "InvalidSecurity" | "Blocked" | "PendingVerification" => Outcome::Denied,
+        // The queue's key: a policy or a state that a person must change.
+        _ if code.starts_with("Kms") || code.starts_with("KMS.") => Outcome::Denied,
+        _ => match status {
+            401 | 403 => Outcome::Denied,
+            408 => Outcome::Timeout,
+            429 => Outcome::Throttled,
+            500.. => Outcome::Server,
+            _ => Outcome::Rejected,
+        },
+    }
+}
+
+const fn is_auto_scaling(api: Api) -> bool {
+    matches!(
+        api,
+        Api::RecordLifecycleActionHeartbeat | Api::CompleteLifecycleAction | Api::DescribeLifecycleHooks | Api::DescribeAutoScalingGroups
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_its_advice() {
+        use Api::{CompleteLifecycleAction, DescribeInstances, ReceiveMessage};
+        for (api, status, code, outcome) in [
+            (CompleteLifecycleAction, 400, "Throttling", Outcome::Throttled),
+            (CompleteLifecycleAction, 400, "ValidationError", Outcome::Gone),
+            (CompleteLifecycleAction, 500, "ResourceContention", Outcome::Server),
+            (CompleteLifecycleAction, 500, "", Outcome::Server),
+            (CompleteLifecycleAction, 403, "AccessDenied", Outcome::Denied),
+            (CompleteLifecycleAction, 403, "ExpiredToken", Outcome::Denied),
+            (CompleteLifecycleAction, 400, "SomethingNew", Outcome::Rejected),
+            (DescribeInstances, 503, "RequestLimitExceeded", Outcome::Throttled),
+            (DescribeInstances, 403, "UnauthorizedOperation", Outcome::Denied),
+            (DescribeInstances, 400, "InvalidInstanceID.NotFound", Outcome::Gone),
+            (DescribeInstances, 400, "ValidationError", Outcome::Rejected),
+            (ReceiveMessage, 400, "com.amazonaws.sqs#QueueDoesNotExist", Outcome::Gone),
+            (ReceiveMessage, 400, "AWS.SimpleQueueService.NonExistentQueue", Outcome::Gone),
+            (ReceiveMessage, 403, "RequestThrottled", Outcome::Throttled),
+            (ReceiveMessage, 400, "KMS.AccessDeniedException", Outcome::Denied),
+            (ReceiveMessage, 429, "", Outcome::Throttled),
+            (ReceiveMessage, 403, "OverLimit", Outcome::Throttled),
+        ] {
+            assert_eq!(classify(api, status, code), outcome, "{api:?} {status} {code}");
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! A minimal AWS for the tests of this room.

@@ -1,0 +1,115 @@
+//! The questions that Sundown asks.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use super::{Lookup, LookupError, LookupSettings};
+use crate::{
+    aws::{Clients, autoscaling, ec2},
+    controller::{Random, Spawner},
+    domain::{GroupName, HookDescription, HookName, InstanceFacts, InstanceId},
+};
+
+/// Instances by id. For a state that decides something use [`Lookup::get_fresh`].
+pub type InstanceLookup = Lookup<InstanceId, Arc<InstanceFacts>>;
+/// Instances by private DNS name, for Nodes without providerID.
+pub type DnsLookup = Lookup<String, Arc<InstanceFacts>>;
+/// The tags of Auto Scaling groups.
+pub type GroupLookup = Lookup<GroupName, Arc<BTreeMap<String, String>>>;
+
+type Hooks = Arc<BTreeMap<HookName, HookDescription>>;
+
+/// Lifecycle hooks, all of a group at a time.
+#[derive(Debug, Clone)]
+pub struct HookLookup(Lookup<GroupName, Hooks>);
+
+impl HookLookup {
+    /// What the hook is set to; up to 10 minutes old. `None`: there is no such hook, or no such group.
+    pub async fn get(&self, group: &GroupName, hook: &HookName) -> Result<Option<HookDescription>, LookupError> {
+        match self.0.get(group).await? {
+            Some(hooks) => match hooks.get(hook) {
+                Some(found) => Ok(Some(found.clone())),
+                // The hook may be younger than what is known of its group.
+                None => self.get_fresh(group, hook).await,
+            },
+            None => Ok(None),
+        }
+    }
+
+    /// What the hook is set to now.
+    pub async fn get_fresh(&self, group: &GroupName, hook: &HookName) -> Result<Option<HookDescription>, LookupError> {
+        Ok(self.0.get_fresh(group).await?.and_then(|hooks| hooks.get(hook).cloned()))
+    }
+}
+
+/// All lookups.
+#[derive(Debug, Clone)]
+pub struct Lookups {
+    /// Instances by id.
+    pub instances: InstanceLookup,
+    /// Instances by private DNS name.
+    pub dns: DnsLookup,
+    /// Tags of groups.
+    pub groups: GroupLookup,
+    /// Hooks of groups.
+    pub hooks: HookLookup,
+}
+
+impl Lookups {
+    /// Starts them.
+    #[must_use]
+    pub fn start(clients: &Clients, random: &Random, spawner: &Spawner) -> Self {
+        let slow = LookupSettings {
+            keep: Duration::from_mins(10),
+            keep_absence: Duration::from_mins(1),
+            capacity: 2_000,
+            batch: autoscaling::GROUPS,
+            ..LookupSettings::default()
+        };
+        let by_id = LookupSettings { batch: ec2::FILTER_VALUES, ..LookupSettings::default() };
+        // A private DNS name goes to a new instance with its address.
+        let by_dns = LookupSettings { keep: Duration::from_mins(1), ..by_id };
+        let one_group = LookupSettings { batch: 1, linger: Duration::ZERO, ..slow };
+
+        let ec2 = clients.ec2().clone();
+        let instances = Lookup::start(by_id, random.clone(), spawner, move |ids: Vec<InstanceId>| {
+            let ec2 = ec2.clone();
+            Box::pin(async move { Ok(ec2.describe_instances(&ids).await?.into_iter().map(|i| (i.id.clone(), Arc::new(i))).collect()) })
+        });
+        let ec2 = clients.ec2().clone();
+        let dns = Lookup::start(by_dns, random.clone(), spawner, move |names: Vec<String>| {
+            let ec2 = ec2.clone();
+            Box::pin(async move { Ok(by_name(ec2.by_private_dns(&names).await?)) })
+        });
+        let autoscaling = clients.autoscaling().clone();
+        let groups = Lookup::start(slow, random.clone(), spawner, move |names: Vec<GroupName>| {
+            let autoscaling = autoscaling.clone();
+            Box::pin(async move { Ok(autoscaling.describe_groups(&names).await?.into_iter().map(|g| (g.group, Arc::new(g.tags))).collect()) })
+        });
+        let autoscaling = clients.autoscaling().clone();
+        let hooks = Lookup::start(one_group, random.clone(), spawner, move |names: Vec<GroupName>| {
+            let autoscaling = autoscaling.clone();
+            Box::pin(async move {
+                let mut all = Vec::new();
+                for group in names {
+                    let hooks = autoscaling.describe_hooks(&group).await?;
+                    all.push((group, Arc::new(hooks.into_iter().map(|h| (h.hook.clone(), h)).collect())));
+                }
+                Ok(all)
+            })
+        });
+        Self { instances, dns, groups, hooks: HookLookup(hooks) }
+    }
+}
+
+/// Addresses are used again: of several instances of one name, the one that is not over, then the youngest, is meant.
+fn by_name(instances: Vec<InstanceFacts>) -> Vec<(String, Arc<InstanceFacts>)> {
+    let mut best: BTreeMap<String, InstanceFacts> = BTreeMap::new();
+    for instance in instances {
+        let Some(name) = instance.private_dns.clone() else { continue };
+        let rank = |i: &InstanceFacts| (!i.state.is_over(), i.launched);
+        if best.get(&name).is_none_or(|other| rank(other) < rank(&instance)) {
+            best.insert(name, instance);
+        }
+    }
+    best.into_iter().map(|(name, instance)| (name, Arc::new(instance))).collect()
+}

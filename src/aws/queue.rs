@@ -1,0 +1,170 @@
+//! SQS: one queue.
+
+use std::{sync::Arc, time::Duration};
+
+use aws_sdk_sqs::types::{
+    BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry, Message as SqsMessage,
+    MessageSystemAttributeName, QueueAttributeName,
+};
+
+use super::{Api, AwsError, call::Caller};
+use crate::domain::Moment;
+
+/// How many messages or entries one call carries at most.
+pub(crate) const BATCH: usize = 10;
+/// How long a call other than a receive may take.
+const LIMIT: Duration = Duration::from_secs(10);
+/// How much longer than it waits a receive may take.
+const RECEIVE_MARGIN: Duration = Duration::from_secs(10);
+
+/// What a message is deleted and extended by. Each receive gives a new one, and only the newest is sure to work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt(Arc<str>);
+
+/// A message as it was received.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// The same for every copy of it.
+    pub id: Arc<str>,
+    /// Of this receive.
+    pub receipt: Receipt,
+    /// Whatever somebody sent.
+    pub body: String,
+    /// `SentTimestamp`.
+    pub sent: Option<Moment>,
+    /// `ApproximateReceiveCount`; 1 when it is not said.
+    pub receive_count: u32,
+}
+
+/// An entry of a batch that failed while the call as such did not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryFailure {
+    /// Which of the receipts that were given.
+    pub index: usize,
+    /// The receipt is at fault (expired, replaced by a newer one): asking again cannot help.
+    pub sender_fault: bool,
+    /// AWS's error code.
+    pub code: String,
+}
+
+/// What `GetQueueAttributes` says, as far as it is looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct QueueAttributes {
+    /// `ApproximateNumberOfMessages`.
+    pub visible: u64,
+    /// `ApproximateNumberOfMessagesNotVisible`.
+    pub in_flight: u64,
+    /// `ApproximateNumberOfMessagesDelayed`.
+    pub delayed: u64,
+    /// `RedrivePolicy`, the JSON text; `None`: the queue has no dead-letter queue.
+    pub redrive_policy: Option<String>,
+}
+
+/// One queue.
+#[derive(Debug, Clone)]
+pub struct Queue {
+    client: aws_sdk_sqs::Client,
+    caller: Caller,
+    url: Arc<str>,
+}
+
+impl Queue {
+    pub(super) fn new(client: aws_sdk_sqs::Client, caller: Caller, url: &str) -> Self {
+        Self { client, caller, url: url.into() }
+    }
+
+    /// Its URL.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Its name: the last part of the URL. For logs and labels.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.url.rsplit('/').next().unwrap_or(&self.url)
+    }
+
+    /// Receives up to `max` messages (1 to 10), waiting up to `wait` (20 s at most) for the first; they stay invisible to
+    /// others for `visibility`.
+    pub async fn receive(&self, max: usize, wait: Duration, visibility: Duration) -> Result<Vec<Message>, AwsError> {
+        let request = self
+            .client
+            .receive_message()
+            .queue_url(&*self.url)
+            .max_number_of_messages(whole(max.clamp(1, BATCH) as u64))
+            .wait_time_seconds(whole(wait.as_secs().min(20)))
+            .visibility_timeout(whole(visibility.as_secs()))
+            .message_system_attribute_names(MessageSystemAttributeName::SentTimestamp)
+            .message_system_attribute_names(MessageSystemAttributeName::ApproximateReceiveCount);
+        let answer = self.caller.call(Api::ReceiveMessage, self.name(), wait + RECEIVE_MARGIN, request.send()).await?;
+        Ok(answer.messages.unwrap_or_default().into_iter().filter_map(message).collect())
+    }
+
+    /// Deletes up to 10 messages. What comes back are the entries that failed; none of them when all are deleted.
+    pub async fn delete_batch(&self, receipts: &[Receipt]) -> Result<Vec<EntryFailure>, AwsError> {
+        if receipts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let entries =
+            receipts.iter().enumerate().filter_map(|(i, r)| DeleteMessageBatchRequestEntry::builder().id(i.to_string()).receipt_handle(&*r.0).build().ok());
+        let request = self.client.delete_message_batch().queue_url(&*self.url).set_entries(Some(entries.collect()));
+        let answer = self.caller.call(Api::DeleteMessageBatch, self.name(), LIMIT, request.send()).await?;
+        Ok(failures(&answer.failed))
+    }
+
+    /// Lets up to 10 messages be invisible for `visibility` from now; zero gives them back at once. What comes back are the
+    /// entries that failed.
+    pub async fn change_visibility_batch(&self, receipts: &[Receipt], visibility: Duration) -> Result<Vec<EntryFailure>, AwsError> {
+        if receipts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let seconds = whole(visibility.as_secs());
+        let entries = receipts.iter().enumerate().filter_map(|(i, r)| {
+            ChangeMessageVisibilityBatchRequestEntry::builder().id(i.to_string()).receipt_handle(&*r.0).visibility_timeout(seconds).build().ok()
+        });
+        let request = self.client.change_message_visibility_batch().queue_url(&*self.url).set_entries(Some(entries.collect()));
+        let answer = self.caller.call(Api::ChangeMessageVisibilityBatch, self.name(), LIMIT, request.send()).await?;
+        Ok(failures(&answer.failed))
+    }
+
+    /// Asks for its attributes: whether it is there and may be used, and how much is in it.
+    pub async fn attributes(&self) -> Result<QueueAttributes, AwsError> {
+        let request = self
+            .client
+            .get_queue_attributes()
+            .queue_url(&*self.url)
+            .attribute_names(QueueAttributeName::ApproximateNumberOfMessages)
+            .attribute_names(QueueAttributeName::ApproximateNumberOfMessagesNotVisible)
+            .attribute_names(QueueAttributeName::ApproximateNumberOfMessagesDelayed)
+            .attribute_names(QueueAttributeName::RedrivePolicy);
+        let answer = self.caller.call(Api::GetQueueAttributes, self.name(), LIMIT, request.send()).await?;
+        let text = |name| answer.attributes.as_ref().and_then(|all| all.get(&name));
+        let number = |name| text(name).and_then(|n| n.parse().ok()).unwrap_or_default();
+        Ok(QueueAttributes {
+            visible: number(QueueAttributeName::ApproximateNumberOfMessages),
+            in_flight: number(QueueAttributeName::ApproximateNumberOfMessagesNotVisible),
+            delayed: number(QueueAttributeName::ApproximateNumberOfMessagesDelayed),
+            redrive_policy: text(QueueAttributeName::RedrivePolicy).cloned(),
+        })
+    }
+}
+
+fn whole(n: u64) -> i32 {
+    i32::try_from(n).unwrap_or(i32::MAX)
+}
+
+/// `None` for a message without id or receipt: nothing could ever be done with it.
+fn message(m: SqsMessage) -> Option<Message> {
+    let attribute = |name| m.attributes.as_ref().and_then(|all| all.get(&name));
+    let sent = attribute(MessageSystemAttributeName::SentTimestamp).and_then(|ms| Moment::from_millisecond(ms.parse().ok()?).ok());
+    let receive_count = attribute(MessageSystemAttributeName::ApproximateReceiveCount).and_then(|n| n.parse().ok()).unwrap_or(1);
+    Some(Message { sent, receive_count, id: m.message_id?.into(), receipt: Receipt(m.receipt_handle?.into()), body: m.body.unwrap_or_default() })
+}
+
+fn failures(failed: &[BatchResultErrorEntry]) -> Vec<EntryFailure> {
+    failed
+        .iter()
+        .filter_map(|f| Some(EntryFailure { index: f.id().parse().ok()?, sender_fault: f.sender_fault(), code: f.code().to_owned() }))
+        .collect()
+}

@@ -1,0 +1,101 @@
+//! What a queue's URL says about its region and endpoint.
+
+use url::Url;
+
+/// The URL of a queue names no region.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the queue URL `{0}` names no region")]
+pub struct UnknownRegion(pub String);
+
+/// The region that the URL of a queue names: `https://sqs.eu-west-1.amazonaws.com/…`, the legacy `https://eu-west-1.queue.amazonaws.com/…`
+/// and `https://queue.amazonaws.com/…` (us-east-1), FIPS, dual-stack (`sqs.eu-west-1.api.aws`), China, GovCloud and the other
+/// partitions, and VPC endpoints (`vpce-….sqs.eu-west-1.vpce.amazonaws.com`).
+///
+/// # Errors
+/// When it names none: a local endpoint, a host of one's own.
+pub fn region_of_queue(url: &str) -> Result<String, UnknownRegion> {
+    host(url).as_deref().and_then(region_in).ok_or_else(|| UnknownRegion(url.to_owned()))
+}
+
+/// The endpoint to talk to, where it is not the one that the SDK knows for the region: VPC endpoints, dual-stack and FIPS
+/// hosts, and hosts that are none of AWS's.
+pub(super) fn endpoint_of_queue(url: &str) -> Option<String> {
+    let parsed = Url::parse(url).ok()?;
+    let host = parsed.host_str()?;
+    let labels: Vec<_> = host.split('.').collect();
+    let standard = match *labels.as_slice() {
+        ["sqs", region, "amazonaws", ..] => is_region(region),
+        // The legacy hosts do not speak today's protocol for sure; the region's own does.
+        [region, "queue", "amazonaws", ..] => is_region(region),
+        ["queue", "amazonaws", ..] => true,
+        _ => false,
+    };
+    let origin = parsed.origin();
+    (!standard && origin.is_tuple()).then(|| origin.ascii_serialization())
+}
+
+fn host(url: &str) -> Option<String> {
+    Url::parse(url).ok()?.host_str().map(str::to_owned)
+}
+
+fn region_in(host: &str) -> Option<String> {
+    let labels: Vec<_> = host.split('.').collect();
+    if labels.starts_with(&["queue", "amazonaws"]) {
+        return Some("us-east-1".to_owned());
+    }
+    labels.windows(2).find_map(|pair| match *pair {
+        ["sqs" | "sqs-fips", region] | [region, "queue"] if is_region(region) => Some(region.to_owned()),
+        _ => None,
+    })
+}
+
+/// `eu-west-1`, `us-gov-east-1`, `us-iso-east-1`, `eusc-de-east-1`: two words or more and a number.
+fn is_region(label: &str) -> bool {
+    let mut words = label.split('-').rev();
+    let number = words.next().is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+    let names: Vec<_> = words.collect();
+    number && names.len() >= 2 && names.iter().all(|w| !w.is_empty() && w.bytes().all(|b| b.is_ascii_lowercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shape_of_queue_url_names_its_region_and_endpoint() {
+        for (url, region, endpoint) in [
+            ("https://sqs.eu-west-1.amazonaws.com/123456789012/q", "eu-west-1", None),
+            ("https://eu-west-1.queue.amazonaws.com/123456789012/q", "eu-west-1", None),
+            ("https://queue.amazonaws.com/123456789012/q", "us-east-1", None),
+            ("https://sqs.cn-north-1.amazonaws.com.cn/123456789012/q", "cn-north-1", None),
+            ("https://sqs.us-gov-west-1.amazonaws.com/123456789012/q", "us-gov-west-1", None),
+            ("https://sqs.eusc-de-east-1.amazonaws.eu/123456789012/q", "eusc-de-east-1", None),
+            ("https://sqs.us-iso-east-1.c2s.ic.gov/123456789012/q", "us-iso-east-1", Some("https://sqs.us-iso-east-1.c2s.ic.gov")),
+            ("https://sqs-fips.us-east-1.amazonaws.com/123456789012/q", "us-east-1", Some("https://sqs-fips.us-east-1.amazonaws.com")),
+            ("https://sqs.eu-west-1.api.aws/123456789012/q", "eu-west-1", Some("https://sqs.eu-west-1.api.aws")),
+            (
+                "https://vpce-0a1b-xyz.sqs.eu-west-1.vpce.amazonaws.com/123456789012/q",
+                "eu-west-1",
+                Some("https://vpce-0a1b-xyz.sqs.eu-west-1.vpce.amazonaws.com"),
+            ),
+            ("http://sqs.us-east-1.localhost.localstack.cloud:4566/000000000000/q", "us-east-1", Some("http://sqs.us-east-1.localhost.localstack.cloud:4566")),
+        ] {
+            assert_eq!(region_of_queue(url).as_deref(), Ok(region), "{url}");
+            assert_eq!(endpoint_of_queue(url).as_deref(), endpoint, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_host_of_ones_own_names_no_region_and_is_its_own_endpoint() {
+        for (url, endpoint) in
+            [("http://127.0.0.1:4566/000000000000/q", Some("http://127.0.0.1:4566")), ("https://sqs.example.com/1/q", Some("https://sqs.example.com"))]
+        {
+            assert!(region_of_queue(url).is_err(), "{url}");
+            assert_eq!(endpoint_of_queue(url).as_deref(), endpoint, "{url}");
+        }
+        for bad in ["", "q", "arn:aws:sqs:eu-west-1:123456789012:q"] {
+            assert!(region_of_queue(bad).is_err(), "{bad}");
+            assert_eq!(endpoint_of_queue(bad), None, "{bad}");
+        }
+    }
+}
