@@ -1,1 +1,4 @@
 //! An embedded AWS and an embedded Kubernetes that speak the wire protocols.
+
+pub mod aws;
+pub mod http;

@@ -1,0 +1,253 @@
+//! Auto Scaling groups, lifecycle hooks and the actions that they run.
+
+mod actions;
+mod flow;
+mod groups;
+mod wire;
+mod xml;
+
+use std::{collections::BTreeMap, time::Duration};
+
+
+
+
+
+/// What a lifecycle hook waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Transition {
+    /// The launch of an instance.
+    Launching,
+    /// Its termination.
+    Terminating,
+}
+
+impl Transition {
+    /// `autoscaling:EC2_INSTANCE_…`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Launching => "autoscaling:EC2_INSTANCE_LAUNCHING",
+            Self::Terminating => "autoscaling:EC2_INSTANCE_TERMINATING",
+        }
+    }
+
+    pub(super) fn parse(s: &str) -> Option<Self> {
+        [Self::Launching, Self::Terminating].into_iter().find(|t| t.as_str() == s)
+    }
+}
+
+/// How a lifecycle action ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HookResult {
+    /// Go on.
+    Continue,
+    /// Give up: stops the remaining hooks; a launching instance is terminated.
+    Abandon,
+}
+
+impl HookResult {
+    /// `CONTINUE` or `ABANDON`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Continue => "CONTINUE",
+            Self::Abandon => "ABANDON",
+        }
+    }
+
+    pub(super) fn parse(s: &str) -> Option<Self> {
+        [Self::Continue, Self::Abandon].into_iter().find(|r| r.as_str() == s)
+    }
+}
+
+/// A lifecycle hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HookSpec {
+    /// Its name.
+    pub name: String,
+    /// What it waits for.
+    pub transition: Transition,
+    /// 30 s to 2 h; the global timeout follows from it.
+    pub heartbeat_timeout: Duration,
+    /// What happens when nobody answers. AWS's own default is ABANDON.
+    pub default_result: HookResult,
+    /// `NotificationMetadata`.
+    pub metadata: Option<String>,
+    /// The queue that is told directly (the native shape), besides the rules of EventBridge.
+    pub notify_queue: Option<String>,
+}
+
+impl HookSpec {
+    /// A terminate hook with AWS's defaults: one hour, ABANDON.
+    #[must_use]
+    pub fn terminating(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            transition: Transition::Terminating,
+            heartbeat_timeout: Duration::from_hours(1),
+            default_result: HookResult::Abandon,
+            metadata: None,
+            notify_queue: None,
+        }
+    }
+
+    /// A launch hook with AWS's defaults: one hour, ABANDON.
+    #[must_use]
+    pub fn launching(name: &str) -> Self {
+        Self { transition: Transition::Launching, ..Self::terminating(name) }
+    }
+
+    /// With this heartbeat timeout.
+    #[must_use]
+    pub fn heartbeat_timeout(mut self, timeout: Duration) -> Self {
+        self.heartbeat_timeout = timeout;
+        self
+    }
+
+    /// 48 h or 100 times the heartbeat timeout, whichever is less (Auto Scaling API reference, `LifecycleHook`).
+    #[must_use]
+    pub fn global_timeout(&self) -> Duration {
+        self.heartbeat_timeout.saturating_mul(100).min(Duration::from_hours(48))
+    }
+}
+
+/// What a group launches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    /// Zones, taken in turn. Must not be empty.
+    pub zones: Vec<String>,
+    /// The instance type.
+    pub instance_type: String,
+    /// Bought as spot.
+    pub spot: bool,
+    /// Tags of the instances, besides `aws:autoscaling:groupName`.
+    pub tags: BTreeMap<String, String>,
+    /// From `pending` to `running`.
+    pub boot: Duration,
+}
+
+impl Default for Template {
+    fn default() -> Self {
+        Self {
+            zones: ["a", "b", "c"].iter().map(|z| format!("eu-west-1{z}")).collect(),
+            instance_type: "m5.large".to_owned(),
+            spot: false,
+            tags: BTreeMap::new(),
+            boot: Duration::from_secs(20),
+        }
+    }
+}
+
+/// An Auto Scaling group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupSpec {
+    /// Its name.
+    pub name: String,
+    /// How many instances it keeps; so many are there, in service, from the start.
+    pub desired: usize,
+    /// How long ago the first instances were launched.
+    pub age: Duration,
+    /// Its tags (not propagated).
+    pub tags: BTreeMap<String, String>,
+    /// What it launches.
+    pub template: Template,
+    /// From the loss of an instance to the launch of its replacement; `None`: nothing is replaced.
+    pub replace_after: Option<Duration>,
+    /// From the end of an instance by other hands (spot, EC2 API) to the terminate action for it.
+    pub notice_after: Duration,
+    /// On a spot warning an instance is terminated through the hooks at once.
+    pub capacity_rebalance: bool,
+    /// A terminating instance whose hook ends with ABANDON is retained (`InstanceLifecyclePolicy`).
+    pub retain_on_abandon: bool,
+    /// From the decision to terminate to the terminate hooks: deregistration from load balancers.
+    pub deregistration_delay: Duration,
+}
+
+impl GroupSpec {
+    /// A group of `desired` instances with replacement after 5 s.
+    #[must_use]
+    pub fn new(name: &str, desired: usize) -> Self {
+        Self {
+            name: name.to_owned(),
+            desired,
+            age: Duration::from_hours(24),
+            tags: BTreeMap::new(),
+            template: Template::default(),
+            replace_after: Some(Duration::from_secs(5)),
+            notice_after: Duration::from_secs(30),
+            capacity_rebalance: false,
+            retain_on_abandon: false,
+            deregistration_delay: Duration::ZERO,
+        }
+    }
+
+    /// With this tag on the group.
+    #[must_use]
+    pub fn tag(mut self, key: &str, value: &str) -> Self {
+        self.tags.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// With this template.
+    #[must_use]
+    pub fn template(mut self, template: Template) -> Self {
+        self.template = template;
+        self
+    }
+}
+
+/// Where an instance of a group stands (Auto Scaling API reference, `LifecycleState`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LifecycleState {
+    /// Launched.
+    Pending,
+    /// Waits for its launch hooks.
+    PendingWait,
+    /// Its launch hooks are through.
+    PendingProceed,
+    /// At work.
+    InService,
+    /// To be terminated; its hooks have not begun.
+    Terminating,
+    /// Waits for its terminate hooks.
+    TerminatingWait,
+    /// Its terminate hooks are through.
+    TerminatingProceed,
+    /// Kept because a terminate hook was abandoned.
+    TerminatingRetained,
+    /// Gone.
+    Terminated,
+}
+
+impl LifecycleState {
+    /// As the API writes it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::PendingWait => "Pending:Wait",
+            Self::PendingProceed => "Pending:Proceed",
+            Self::InService => "InService",
+            Self::Terminating => "Terminating",
+            Self::TerminatingWait => "Terminating:Wait",
+            Self::TerminatingProceed => "Terminating:Proceed",
+            Self::TerminatingRetained => "Terminating:Retained",
+            Self::Terminated => "Terminated",
+        }
+    }
+
+    /// Counts towards the desired capacity.
+    #[must_use]
+    pub const fn counts(self) -> bool {
+        matches!(self, Self::Pending | Self::PendingWait | Self::PendingProceed | Self::InService)
+    }
+}
+
+/// An instance of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Which instance.
+    pub instance: String,
+    /// Where it stands.
+    pub state: LifecycleState,
+}
