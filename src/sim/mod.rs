@@ -1,1 +1,3 @@
 //! An embedded AWS and an embedded Kubernetes that speak the wire protocols.
+
+pub mod kube;
