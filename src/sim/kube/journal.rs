@@ -1,0 +1,104 @@
+//! What was asked, and what became of it: for judges.
+
+use std::collections::BTreeMap;
+
+use crate::domain::Moment;
+
+/// A request that was answered (or, with status 0, that never was).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// When it came in.
+    pub at: Moment,
+    /// The client's tag, or its user agent.
+    pub client: String,
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
+    pub verb: String,
+    /// The plural name; for what is no resource the path.
+    pub resource: String,
+    /// The subresource or "".
+    pub subresource: String,
+    /// The namespace or "".
+    pub namespace: String,
+    /// The name or "".
+    pub name: String,
+    /// The HTTP status; 0 where the client got no answer.
+    pub status: u16,
+    /// It was a dry run.
+    pub dry_run: bool,
+}
+
+/// Something that happened to the cluster's state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// When.
+    pub at: Moment,
+    /// Who did it: a client's tag, or a controller's name in angle brackets.
+    pub by: String,
+    /// What.
+    pub fact: Fact,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fact {
+    /// An eviction was accepted.
+    Evicted {
+        /// Which pod.
+        pod: PodRef,
+        /// The grace period that it got, in seconds.
+        grace: u64,
+        /// It was already terminating: nothing but its grace period could change.
+        again: bool,
+        /// Budgets that were at or below their desired count without it.
+        overrun: Vec<String>,
+    },
+    /// A deletion of a pod was accepted.
+    Deleted {
+        /// Which pod.
+        pod: PodRef,
+        /// The grace period that it got, in seconds.
+        grace: u64,
+        /// It was already terminating.
+        again: bool,
+        /// Budgets that were at or below their desired count without it.
+        overrun: Vec<String>,
+    },
+    /// A pod's object is gone.
+    PodGone(PodRef),
+    /// A pod was bound to a node.
+    Bound(PodRef),
+    /// A pod became ready.
+    PodReady(PodRef),
+    /// A Node became unschedulable.
+    Cordoned(String),
+    /// A Node became schedulable again.
+    Uncordoned(String),
+    /// A Node's object is gone.
+    NodeGone(String),
+    /// A Node registered.
+    NodeAdded(String),
+    /// A machine is gone.
+    MachineGone(String),
+}
+
+/// A pod.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PodRef {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// Its node or "".
+    pub node: String,
+}
+
+/// What was asked and what happened.
+#[derive(Debug, Default)]
+pub(super) struct Journal {
+    pub(super) on: bool,
+    pub(super) requests: Vec<Request>,
+    pub(super) entries: Vec<Entry>,
+    pub(super) counts: BTreeMap<(String, String), u64>,
+}
