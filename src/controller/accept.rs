@@ -1,0 +1,139 @@
+//! Taking an interruption on: one PATCH of its Node.
+
+use tracing::{info, warn};
+
+use super::context::Term;
+use crate::{
+    cluster::{About, EventNote, Problem, Severity},
+    config::Exclusion,
+    domain::{Interruption, Kind, Moment, MomentExt, Node, What, seconds},
+    observe::RecordEvent,
+    record::{self, AcceptOptions},
+    triage,
+};
+
+/// How an interruption was taken on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Accepted {
+    /// A new record.
+    New,
+    /// It joined an open one.
+    Joined,
+    /// The record holds it all.
+    Repeat,
+    /// The record has no room.
+    Full,
+}
+
+/// Conflicts are met by reading again, this often at most…
+const TRIES: u32 = 10;
+/// …and for this long.
+const TIME: std::time::Duration = seconds(10);
+
+/// Writes the record. `None`: it did not succeed now and is to be tried again by whoever decides (the Node may be gone).
+pub(super) async fn accept(
+    term: &Term,
+    interruption: &Interruption,
+    verdict: &triage::Accept,
+    happened: Moment,
+    sent: Option<Moment>,
+) -> Option<Accepted> {
+    let name = verdict.node.name.clone();
+    let _gate = term.gate(&name).await;
+    let begun = term.clock.now();
+    // The index may have moved on while the gate was waited for; it is never older than what was seen.
+    let mut node: Node = match term.nodes.get(&name) {
+        Some(now) if now.uid == verdict.node.uid => (*now).clone(),
+        _ => (*verdict.node).clone(),
+    };
+    let mut lost = false;
+    for _ in 0..TRIES {
+        if lost && record::recognise(&node, interruption) {
+            done(term, interruption, verdict, &node, happened, false);
+            return Some(Accepted::New);
+        }
+        let now = term.clock.now();
+        if now > begun.plus(TIME) {
+            break;
+        }
+        let exclude = early(term, interruption) && term.with_room(|room| room.take(&name));
+        let options = AcceptOptions {
+            exclude,
+            stale: verdict.standing.is_polite(),
+            sent,
+            drain_timeout: term.config.drain.timeout.unwrap_or(seconds(3600)),
+        };
+        let (body, joins) = match record::accept(&node, interruption, now, &options) {
+            record::Accept::Patch { body, joins, .. } => (body, joins),
+            other => {
+                release_room(term, &name, exclude, None);
+                return match other {
+                    record::Accept::Repeat => Some(Accepted::Repeat),
+                    record::Accept::Full => Some(Accepted::Full),
+                    _ => None,
+                };
+            }
+        };
+        match term.nodes.patch(&name, &body).await {
+            Ok(patched) => {
+                release_room(term, &name, exclude, Some(&patched));
+                done(term, interruption, verdict, &patched, happened, joins);
+                return Some(if joins { Accepted::Joined } else { Accepted::New });
+            }
+            Err(error) => {
+                let problem = error.problem;
+                lost = matches!(problem, Problem::Unreachable | Problem::Unreadable | Problem::Server);
+                release_room(term, &name, exclude, None);
+                match problem {
+                    Problem::Conflict => term.metrics.record(RecordEvent::Conflict),
+                    _ => warn!(node = %name, %error, "Cannot take the interruption on yet; trying again. The message is kept."),
+                }
+                if !matches!(problem, Problem::Conflict | Problem::Unreachable | Problem::Unreadable | Problem::Server) {
+                    return None;
+                }
+            }
+        }
+        match term.nodes.fetch(&name).await {
+            Ok(Some(fresh)) if fresh.uid == node.uid => node = fresh,
+            Ok(_) | Err(_) => return None,
+        }
+    }
+    None
+}
+
+fn release_room(term: &Term, name: &crate::domain::NodeName, taken: bool, node: Option<&Node>) {
+    if taken {
+        term.with_room(|room| room.settled(name, node));
+    }
+}
+
+/// The label that takes the node out of load balancers goes into the accept itself.
+fn early(term: &Term, interruption: &Interruption) -> bool {
+    match term.config.drain.exclude {
+        Some(Exclusion::Early) => true,
+        Some(Exclusion::Late | Exclusion::Never) => false,
+        None => matches!(interruption.what, What::Spot(_) | What::Capacity { .. } | What::StateChange(_)),
+    }
+}
+
+fn done(term: &Term, interruption: &Interruption, verdict: &triage::Accept, node: &Node, happened: Moment, joins: bool) {
+    let now = term.clock.now();
+    let kind = interruption.kind();
+    let lag = now.since_or_zero(happened);
+    term.metrics.accepted_after(kind, lag);
+    if !joins {
+        term.metrics.record(RecordEvent::Written);
+    }
+    info!(node = %node.name, instance = %verdict.instance, kind = kind.as_str(), ?lag, joins, "Interruption accepted: the node is cordoned.");
+    term.note(EventNote {
+        about: About::Node(node.name.clone()),
+        severity: if kind == Kind::TerminateHook { Severity::Normal } else { Severity::Warning },
+        reason: "InterruptionAccepted",
+        message: format!("{} of {}: cordoned, draining", kind.as_str(), verdict.instance),
+    });
+    term.tell(super::foreman::Word::Accepted {
+        node: std::sync::Arc::new(node.clone()),
+        instance: verdict.instance.clone(),
+        over: verdict.state.is_some_and(crate::domain::InstanceState::is_over),
+    });
+}

@@ -1,0 +1,271 @@
+//! The course of one interruption from its message to a decision: asks what the triage wants to know, and does what it says.
+
+use std::{collections::BTreeSet, future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use futures::{StreamExt, stream::FuturesUnordered};
+use tracing::{debug, info, warn};
+
+use super::{
+    accept::{self, Accepted},
+    context::{Backoff, Term},
+    foreman::Word,
+    hooks::{First, Proof},
+};
+use crate::{
+    aws::LookupError,
+    domain::{Interruption, Moment, MomentExt, OwedHook, seconds},
+    observe::MessageOutcome,
+    triage::{BeatAnswer, GroupAnswer, HookAnswer, InstanceAnswer, Knowledge, Question, Reason, Verdict, triage},
+};
+
+/// What becomes of the message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Nobody needs it any more.
+    Delete,
+    /// It is to reappear.
+    Leave,
+}
+
+/// What was learnt.
+enum Learnt {
+    Instance(InstanceAnswer),
+    Group(GroupAnswer),
+    Hook(HookAnswer),
+    Beat(BeatAnswer),
+    Listed(Moment, Vec<Arc<crate::domain::Node>>),
+    /// Could not be asked; it is tried again after a pause.
+    Nothing,
+}
+
+type Asking = Pin<Box<dyn Future<Output = (Question, Learnt)> + Send>>;
+
+/// One interruption on its way to a decision.
+pub(super) struct Case {
+    term: Term,
+    interruption: Interruption,
+    known: Knowledge,
+    sent: Option<Moment>,
+    undecided: Option<Undecided>,
+    beating: Option<OwedHook>,
+}
+
+/// Holds the evictions of a burst back while it lives.
+struct Undecided(Term);
+
+impl Undecided {
+    fn new(term: &Term) -> Self {
+        term.tell(Word::Arrived);
+        Self(term.clone())
+    }
+}
+
+impl Drop for Undecided {
+    fn drop(&mut self) {
+        self.0.tell(Word::Settled);
+    }
+}
+
+impl Case {
+    pub(super) fn new(term: Term, interruption: Interruption, received: Moment, happened: Moment, sent: Option<Moment>) -> Self {
+        let undecided = Some(Undecided::new(&term));
+        Self { known: Knowledge::new(received, happened), term, interruption, sent, undecided, beating: None }
+    }
+
+    /// Comes to a decision, however long that takes.
+    pub(super) async fn decide(mut self) -> Fate {
+        let mut asking: FuturesUnordered<Asking> = FuturesUnordered::new();
+        let mut asked: BTreeSet<Question> = BTreeSet::new();
+        let mut arrivals = self.term.arrivals.subscribe();
+        let mut accepting = Backoff::up_to(seconds(10));
+        loop {
+            arrivals.mark_unchanged();
+            self.look();
+            self.beat_if_ours();
+            let now = self.term.clock.now();
+            let wait = match triage(&self.interruption, &self.known, &self.term.policy, now) {
+                Verdict::Delete(reason) => return self.dispose(reason, Fate::Delete),
+                Verdict::Leave(reason) => return self.dispose(reason, Fate::Leave),
+                Verdict::Complete(owed) => return self.complete(owed, MessageOutcome::Completed).await,
+                Verdict::AnswerLaunch(owed) => return self.complete(owed, MessageOutcome::LaunchAnswered).await,
+                Verdict::Accept(accept) => {
+                    let result = accept::accept(&self.term, &self.interruption, &accept, self.known.happened, self.sent).await;
+                    // Accepted, or failed once: either way the others of the burst need not wait for it any longer.
+                    self.undecided = None;
+                    match result {
+                        Some(accepted) => return self.accepted(accepted),
+                        None => {
+                            tokio::time::sleep(accepting.pause(&self.term.random)).await;
+                            continue;
+                        }
+                    }
+                }
+                Verdict::Wait(wait) => wait,
+            };
+            for question in wait.ask {
+                if asked.insert(question.clone()) {
+                    self.known.asked.get_or_insert(now);
+                    asking.push(ask(self.term.clone(), self.interruption.clone(), self.known.happened, question));
+                }
+            }
+            if asking.is_empty() {
+                // It waits for time or for a Node, which is no reason to hold back the evictions of others.
+                self.undecided = None;
+            }
+            // The index's health changes without a word: look again now and then.
+            let until = wait.until.unwrap_or(Moment::MAX).min(now.plus(seconds(2))).max(now.plus(Duration::from_millis(20)));
+            tokio::select! {
+                biased;
+                Some((question, learnt)) = asking.next(), if !asking.is_empty() => {
+                    asked.remove(&question);
+                    self.learn(learnt);
+                }
+                _ = arrivals.changed() => {}
+                () = self.term.clock.sleep_until(until) => {}
+            }
+        }
+    }
+
+    /// What the index says now.
+    fn look(&mut self) {
+        let nodes = &self.term.nodes;
+        self.known.index_trusted = nodes.state().is_sound();
+        self.known.nodes = nodes.by_instance(&self.interruption.instance);
+        if self.known.nodes.is_empty() {
+            if let Some(facts) = self.known.instance.as_ref().and_then(|i| i.facts.as_ref()) {
+                self.known.nodes = nodes.all().into_iter().filter(|n| Knowledge::is_called(n, facts)).collect();
+            }
+        }
+    }
+
+    fn beat_if_ours(&mut self) {
+        if self.beating.is_none() && crate::triage::beats(&self.interruption, &self.known, &self.term.policy) {
+            if let Some(owed) = self.interruption.owed(&self.interruption.instance) {
+                self.term.hooks.own(&owed, self.known.happened, First::Received);
+                self.beating = Some(owed);
+            }
+        }
+    }
+
+    fn learn(&mut self, learnt: Learnt) {
+        match learnt {
+            Learnt::Instance(answer) => self.known.instance = Some(answer),
+            Learnt::Group(answer) => self.known.group = Some(answer),
+            Learnt::Hook(answer) => self.known.hook = Some(answer),
+            Learnt::Beat(answer) => self.known.beat = Some(answer),
+            Learnt::Listed(at, nodes) => {
+                let ours = |n: &Arc<crate::domain::Node>| {
+                    n.instance.as_ref() == Some(&self.interruption.instance)
+                        || self.known.instance.as_ref().and_then(|i| i.facts.as_ref()).is_some_and(|f| Knowledge::is_called(n, f))
+                };
+                self.known.listed = Some((at, nodes.into_iter().filter(ours).collect()));
+            }
+            Learnt::Nothing => {}
+        }
+    }
+
+    fn dispose(&mut self, reason: Reason, fate: Fate) -> Fate {
+        if let Some(owed) = self.beating.take() {
+            self.term.hooks.forget(&owed.key);
+        }
+        let outcome = if fate == Fate::Leave { MessageOutcome::Left } else { outcome(reason) };
+        self.term.metrics.message(Some(self.interruption.kind()), outcome);
+        debug!(instance = %self.interruption.instance, kind = self.interruption.kind().as_str(), reason = reason.as_str(), "Not acted on.");
+        fate
+    }
+
+    async fn complete(&mut self, owed: OwedHook, outcome: MessageOutcome) -> Fate {
+        self.undecided = None;
+        let kind = self.interruption.kind();
+        match outcome {
+            MessageOutcome::LaunchAnswered => warn!(
+                instance = %owed.key.instance, group = %owed.key.group, hook = %owed.key.hook,
+                "A launch hook of ours is answered CONTINUE at once: this version does not wait for new nodes to become ready."
+            ),
+            _ => info!(instance = %owed.key.instance, group = %owed.key.group, hook = %owed.key.hook, "The instance has no Node; its hook is completed."),
+        }
+        if self.term.hooks.complete(&owed, self.known.happened).await.is_none() {
+            return Fate::Leave;
+        }
+        self.term.metrics.message(Some(kind), outcome);
+        Fate::Delete
+    }
+
+    fn accepted(&mut self, accepted: Accepted) -> Fate {
+        let outcome = match accepted {
+            Accepted::New => MessageOutcome::Accepted,
+            Accepted::Joined => MessageOutcome::Joined,
+            Accepted::Repeat => MessageOutcome::Repeat,
+            Accepted::Full => {
+                self.term.metrics.message(Some(self.interruption.kind()), MessageOutcome::Left);
+                return Fate::Leave;
+            }
+        };
+        self.term.metrics.message(Some(self.interruption.kind()), outcome);
+        Fate::Delete
+    }
+}
+
+const fn outcome(reason: Reason) -> MessageOutcome {
+    match reason {
+        Reason::Foreign => MessageOutcome::Foreign,
+        Reason::ForeignHook => MessageOutcome::ForeignHook,
+        Reason::NotManaged => MessageOutcome::NotManaged,
+        Reason::Stale => MessageOutcome::Stale,
+        Reason::Unknown | Reason::NoNode => MessageOutcome::Unknown,
+        Reason::NotActedOnYet => MessageOutcome::NotActedOn,
+        Reason::Irrelevant => MessageOutcome::Unrelated,
+    }
+}
+
+/// Asks one question. Lookups wait, batch and retry by themselves; what cannot be asked comes back as nothing after a pause.
+fn ask(term: Term, interruption: Interruption, event: Moment, question: Question) -> Asking {
+    Box::pin(async move {
+        let asked_at = term.clock.now();
+        let learnt = match &question {
+            Question::Instance { instance, not_before } => {
+                let answer = if *not_before >= asked_at.minus(Duration::from_millis(5)) {
+                    term.lookups.instances.get_fresh(instance).await
+                } else {
+                    term.lookups.instances.get(instance).await
+                };
+                heard(answer, |facts| Learnt::Instance(InstanceAnswer { at: asked_at, facts: facts.map(|f| (*f).clone()) }))
+            }
+            Question::Group(group) => {
+                heard(term.lookups.groups.get(group).await, |tags| Learnt::Group(tags.map_or(GroupAnswer::NoSuchGroup, |t| GroupAnswer::Tags((*t).clone()))))
+            }
+            Question::Hook(group, hook) => {
+                heard(term.lookups.hooks.get(group, hook).await, |d| Learnt::Hook(d.map_or(HookAnswer::NoSuchHook, HookAnswer::Described)))
+            }
+            Question::Beat(key) => {
+                let owed = OwedHook { key: key.clone(), token: interruption.hook().and_then(|h| h.token.clone()) };
+                match term.hooks.prove(&owed, event).await {
+                    Some(Proof::Open) => Learnt::Beat(BeatAnswer::Accepted),
+                    Some(Proof::Gone) => Learnt::Beat(BeatAnswer::NoActiveAction),
+                    None => Learnt::Nothing,
+                }
+            }
+            Question::List { .. } => match term.nodes.list_fresh().await {
+                Ok(nodes) => Learnt::Listed(asked_at, nodes),
+                Err(error) => {
+                    debug!(%error, "Cannot list the nodes past the index; nothing is completed until that works.");
+                    Learnt::Nothing
+                }
+            },
+        };
+        if matches!(learnt, Learnt::Nothing) {
+            tokio::time::sleep(seconds(1)).await;
+        }
+        (question, learnt)
+    })
+}
+
+fn heard<T>(answer: Result<Option<T>, LookupError>, learn: impl FnOnce(Option<T>) -> Learnt) -> Learnt {
+    match answer {
+        Ok(answer) => learn(answer),
+        Err(error) => {
+            debug!(%error, "AWS could not be asked; asking on.");
+            Learnt::Nothing
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What every part of one term of leadership shares.
+
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::{OwnedMutexGuard, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::{Board, Clock, Random, Spawner, foreman::Word, hooks::Hooks};
+use crate::{
+    aws::{Clients, Lookups},
+    cluster::{Cluster, DaemonSets, EventNote, NodeIndex, Recorder},
+    config::Config,
+    domain::{Moment, NodeName},
+    observe::Metrics,
+    record::LabelRoom,
+    triage,
+};
+
+/// What outlives a term: clients, caches, settings.
+#[derive(Clone)]
+pub(super) struct Standing {
+    pub(super) config: Arc<Config>,
+    pub(super) policy: Arc<triage::Policy>,
+    pub(super) cluster: Cluster,
+    pub(super) nodes: NodeIndex,
+    pub(super) budgets: crate::cluster::BudgetWatch,
+    pub(super) daemon_sets: DaemonSets,
+    pub(super) recorder: Recorder,
+    pub(super) aws: Clients,
+    pub(super) lookups: Lookups,
+    pub(super) clock: Clock,
+    pub(super) random: Random,
+    pub(super) spawner: Spawner,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) board: Board,
+    pub(super) lead: Lead,
+}
+
+/// Says whether this process may write now: it leads, and its renew deadline is not over.
+#[derive(Clone)]
+pub(super) struct Lead(pub(super) Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl Lead {
+    pub(super) fn may_write(&self) -> bool {
+        (self.0)()
+    }
+}
+
+/// One term of leadership. Clones are the same term; everything that it started ends with it.
+#[derive(Clone)]
+pub(super) struct Term {
+    pub(super) standing: Standing,
+    /// When it began.
+    pub(super) since: Moment,
+    end: CancellationToken,
+    words: mpsc::UnboundedSender<Word>,
+    pub(super) hooks: Hooks,
+    gates: Arc<Mutex<BTreeMap<NodeName, Arc<tokio::sync::Mutex<()>>>>>,
+    pub(super) room: Arc<Mutex<LabelRoom>>,
+    /// Bumped when a Node appears or the index changes its health: who waits for a Node looks again.
+    pub(super) arrivals: watch::Sender<u64>,
+}
+
+impl std::ops::Deref for Term {
+    type Target = Standing;
+
+    fn deref(&self) -> &Standing {
+        &self.standing
+    }
+}
+
+impl Term {
+    /// A term that begins now; the second half hears the words.
+    pub(super) fn begin(standing: Standing) -> (Self, mpsc::UnboundedReceiver<Word>) {
+        let (words, heard) = mpsc::unbounded_channel();
+        let end = CancellationToken::new();
+        let since = standing.clock.now();
+        let hooks = Hooks::new(standing.clone(), end.clone(), words.clone());
+        let term = Self {
+            since,
+            end,
+            words,
+            hooks,
+            gates: Arc::default(),
+            room: Arc::default(),
+            arrivals: watch::Sender::new(0),
+            standing,
+        };
+        (term, heard)
+    }
+
+    /// Starts a task that ends with the term.
+    pub(super) fn spawn<F>(&self, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let end = self.end.clone();
+        drop(self.spawner.spawn(async move {
+            end.run_until_cancelled(task).await;
+        }));
+    }
+
+    /// Ends everything that the term started.
+    pub(super) fn finish(&self) {
+        self.end.cancel();
+    }
+
+    /// Tells the foreman.
+    pub(super) fn tell(&self, word: Word) {
+        // Nobody hears at the end of a term, and then nothing is to be done about it.
+        drop(self.words.send(word));
+    }
+
+    /// One writer of a Node at a time: two interruptions of one node are taken on one after the other.
+    pub(super) async fn gate(&self, node: &NodeName) -> OwnedMutexGuard<()> {
+        let gate = {
+            let mut gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
+            if gates.len() > 4096 {
+                gates.retain(|_, gate| Arc::strong_count(gate) > 1);
+            }
+            Arc::clone(gates.entry(node.clone()).or_default())
+        };
+        gate.lock_owned().await
+    }
+
+    /// Asks the label room something.
+    pub(super) fn with_room<T>(&self, ask: impl FnOnce(&mut LabelRoom) -> T) -> T {
+        ask(&mut self.room.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Has an Event written.
+    pub(super) fn note(&self, note: EventNote) {
+        self.recorder.note(note);
+    }
+}
+
+/// Pauses between tries: full jitter over 0.5, 1, 2, 4, … seconds, `most` at most. The first is never shorter than a quarter second.
+#[derive(Debug)]
+pub(super) struct Backoff {
+    next: Duration,
+    most: Duration,
+}
+
+impl Backoff {
+    pub(super) const fn up_to(most: Duration) -> Self {
+        Self { next: Duration::from_millis(500), most }
+    }
+
+    pub(super) fn pause(&mut self, random: &Random) -> Duration {
+        let whole = self.next.min(self.most);
+        self.next = (whole * 2).min(self.most);
+        Duration::from_millis(250).max(random.jitter(whole))
+    }
+}

@@ -1,0 +1,97 @@
+//! Where messages are read and handed to their cases.
+
+use std::{collections::BTreeSet, sync::Mutex};
+
+use futures::future::join_all;
+use tokio::sync::mpsc;
+use tracing::{debug, warn};
+
+use super::{
+    case::{self, Fate},
+    context::Term,
+    intake::Delivery,
+};
+use crate::{
+    domain::{MomentExt, seconds},
+    interruption::{Parsed, Reject, parse},
+    observe::{Loop, MessageOutcome},
+};
+
+/// Reads deliveries until there are no more, and starts a case for each interruption.
+pub(super) async fn read(term: Term, mut deliveries: mpsc::Receiver<Delivery>, alive: Loop) {
+    let desk = Desk { term, told: Mutex::default() };
+    loop {
+        alive.turned();
+        match tokio::time::timeout(seconds(10), deliveries.recv()).await {
+            Ok(Some(delivery)) => desk.open(delivery),
+            Ok(None) => return,
+            Err(_) => {}
+        }
+    }
+}
+
+struct Desk {
+    term: Term,
+    told: Mutex<BTreeSet<&'static str>>,
+}
+
+impl Desk {
+    fn open(&self, delivery: Delivery) {
+        let metrics = &self.term.metrics;
+        match parse(&delivery.body) {
+            Err(reject) => self.reject(delivery, &reject),
+            Ok(Parsed::TestNotification) => {
+                metrics.message(None, MessageOutcome::Test);
+                delivery.ticket.delete();
+            }
+            Ok(Parsed::Irrelevant(why)) => {
+                debug!(why = why.as_str(), "A message is about nothing that Sundown deals with.");
+                if self.term.policy.shared_queue {
+                    metrics.message(None, MessageOutcome::Left);
+                    delivery.ticket.leave();
+                } else {
+                    metrics.message(None, MessageOutcome::Unrelated);
+                    delivery.ticket.delete();
+                }
+            }
+            Ok(Parsed::Interruptions(interruptions)) => {
+                let term = self.term.clone();
+                // AWS's own clock: what differs between it and ours must not make an event look old.
+                let offset = term.aws.clock().skew();
+                let received = term.clock.now();
+                let cases: Vec<_> = interruptions
+                    .into_iter()
+                    .map(|interruption| {
+                        let said = interruption.time.or(delivery.sent).map(|t| t.checked_sub(offset).unwrap_or(t));
+                        let happened = said.map_or(received, |t| t.min(received.plus(seconds(5))));
+                        case::Case::new(term.clone(), interruption, received, happened, delivery.sent)
+                    })
+                    .collect();
+                self.term.spawn(decide_all(cases, delivery));
+            }
+        }
+    }
+
+    fn reject(&self, delivery: Delivery, reject: &Reject) {
+        self.term.metrics.rejected(reject.as_str());
+        let first = self.told.lock().is_ok_and(|mut told| told.insert(reject.as_str()));
+        if first {
+            let body: String = delivery.body.chars().take(200).collect();
+            warn!(
+                reason = reject.as_str(), hint = %reject.hint(), queue = %delivery.queue, body,
+                "A message was not understood. It is left for the dead-letter queue; others of this kind are only counted."
+            );
+        }
+        delivery.ticket.leave();
+    }
+}
+
+/// A message is deleted when every interruption in it is decided and none of them wants it back.
+async fn decide_all(cases: Vec<case::Case>, delivery: Delivery) {
+    let fates = join_all(cases.into_iter().map(case::Case::decide)).await;
+    if fates.iter().all(|f| *f == Fate::Delete) {
+        delivery.ticket.delete();
+    } else {
+        delivery.ticket.leave();
+    }
+}

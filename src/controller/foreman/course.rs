@@ -1,0 +1,210 @@
+//! One node on its way out.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::Foreman;
+use crate::{
+    domain::{HookKey, InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
+    drain::{self, Drain, Input, Start},
+    lifecycle::{self, LimitSettings},
+    record::Record,
+};
+
+/// One node on its way out.
+pub(super) struct Course {
+    pub(super) node: Arc<Node>,
+    pub(super) instance: InstanceId,
+    pub(super) record: Record,
+    pub(super) taken: Vec<Taken>,
+    /// The machine; `None` once the drain is over and the release runs.
+    pub(super) drain: Option<Drain>,
+    pub(super) take_up: Moment,
+    pub(super) wake: Option<Moment>,
+    pub(super) limits: drain::Limits,
+    pub(super) paused: bool,
+    /// Somebody asked for its release.
+    pub(super) by_hand: bool,
+    /// Its interruption was disproved, or its record is void: the Node is put back.
+    pub(super) put_back: bool,
+    /// Events of stale interruptions that were proved since.
+    pub(super) proved: BTreeSet<String>,
+    pub(super) proving: BTreeSet<String>,
+    pub(super) written_back: bool,
+    pub(super) told_uncordoned: bool,
+    pub(super) labelling: bool,
+    /// When it became unreachable; EC2 is being asked.
+    pub(super) unreachable: bool,
+    pub(super) span: tracing::Span,
+}
+
+impl Foreman {
+    /// Limits as the drain knows them, from facts.
+    pub(super) fn limits_of(&self, taken: &[Taken], take_up: Moment, proved: &BTreeSet<String>) -> drain::Limits {
+        let config = &self.term.config.drain;
+        let settings =
+            LimitSettings { drain_timeout: config.timeout, margin: config.deadline_margin, spot_margin: config.spot_deadline_margin };
+        let sure: Vec<Taken> = taken.iter().filter(|t| !t.stale || proved.contains(&t.event_id)).cloned().collect();
+        let accepted = taken.iter().map(|t| t.accepted).min().unwrap_or(take_up);
+        if sure.is_empty() {
+            return drain::Limits::polite(accepted, taken.iter().any(Taken::is_urgent));
+        }
+        let l = lifecycle::limits(&sure, &self.hook_facts, take_up, &settings);
+        drain::Limits { force_at: l.force_at, accepted: l.accepted, end_at: l.end_at, urgent: l.urgent }
+    }
+
+    /// Derives the limits of a drain again and tells it when they have changed.
+    pub(super) fn refresh_limits(&mut self, name: &NodeName) {
+        let Some(course) = self.courses.get(name) else { return };
+        let limits = self.limits_of(&course.taken, course.take_up, &course.proved);
+        if limits != course.limits {
+            if let Some(course) = self.courses.get_mut(name) {
+                course.limits = limits;
+            }
+            self.step(name, Input::Limits(limits));
+        }
+    }
+
+    /// Begins the drain of a node whose record is open, or takes over one that another leader began.
+    pub(super) fn begin(&mut self, node: &Arc<Node>, instance: &InstanceId, record: Record) {
+        let taken = record.taken(instance);
+        let accepted = record.accepted().unwrap_or_else(|| self.term.clock.now());
+        let ours = accepted >= self.term.since.minus(seconds(1));
+        let take_up = if ours { accepted } else { self.term.clock.now() };
+        self.owe(&node.name, &record.owed(instance), &taken, ours);
+        let limits = self.limits_of(&taken, take_up, &BTreeSet::new());
+        let own_pod = self.term.config.standing.pod.clone();
+        let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod };
+        let drain = Drain::new(start, self.drain_settings());
+        let kind = taken.first().and_then(|t| t.kind).map_or("unknown", crate::domain::Kind::as_str);
+        let span = tracing::info_span!("drain", node = %node.name, instance = %instance, kind);
+        if !ours {
+            span.in_scope(|| tracing::info!("An open record was found: its drain goes on."));
+        }
+        let over = taken.iter().any(Taken::is_over);
+        let course = Course {
+            node: Arc::clone(node),
+            instance: instance.clone(),
+            record,
+            taken,
+            drain: Some(drain),
+            take_up,
+            wake: None,
+            limits,
+            paused: false,
+            by_hand: false,
+            put_back: false,
+            proved: BTreeSet::new(),
+            proving: BTreeSet::new(),
+            written_back: false,
+            told_uncordoned: false,
+            labelling: false,
+            unreachable: false,
+            span,
+        };
+        self.courses.insert(node.name.clone(), course);
+        self.term.metrics.set_drains_active(self.courses.len());
+        self.term.board.began(&node.name, instance, kind, accepted);
+        if ours {
+            self.dispatch(drain::DispatchInput::Accepted { node: node.name.clone(), urgent: limits.urgent });
+        }
+        self.feed.attach(&node.name);
+        self.step(&node.name, Input::Tick);
+        if over {
+            self.step(&node.name, Input::Node(drain::NodeCondition::InstanceOver));
+        }
+        self.brake(&node.name);
+        self.prove_stale(&node.name);
+        self.own_node(&node.name);
+    }
+
+    /// More was taken on for a node that is being drained.
+    pub(super) fn join(&mut self, name: &NodeName, node: &Arc<Node>, record: Record) {
+        let Some(course) = self.courses.get_mut(name) else { return };
+        course.node = Arc::clone(node);
+        if course.record == record {
+            return;
+        }
+        let instance = course.instance.clone();
+        let before = course.taken.len();
+        course.taken = record.taken(&instance);
+        course.record = record;
+        let (taken, owed) = (course.taken.clone(), course.record.owed(&instance));
+        self.owe(name, &owed, &taken, true);
+        if taken.len() > before && taken.iter().skip(before).any(Taken::is_over) {
+            self.step(name, Input::Node(drain::NodeCondition::InstanceOver));
+        }
+        self.refresh_limits(name);
+        self.prove_stale(name);
+    }
+
+    /// Has owed hooks beaten.
+    fn owe(&mut self, name: &NodeName, owed: &[OwedHook], taken: &[Taken], ours: bool) {
+        for hook in owed {
+            self.hook_nodes.insert(hook.key.clone(), name.clone());
+            let event = taken.iter().filter(|t| t.hook.as_ref().is_some_and(|h| h.key == hook.key)).map(|t| t.time).max();
+            let event = event.unwrap_or_else(|| self.term.clock.now());
+            if ours {
+                self.term.hooks.own(hook, event, crate::controller::hooks::First::Received);
+            } else {
+                self.taken_over.push((hook.clone(), event));
+            }
+        }
+    }
+
+    /// Hooks found at a take-over are beaten at once, the shortest timeout first, not all in the same moment.
+    pub(super) fn take_up_hooks(&mut self) {
+        if self.taken_over.is_empty() {
+            return;
+        }
+        let owed = std::mem::take(&mut self.taken_over);
+        let term = self.term.clone();
+        self.term.spawn(async move {
+            // Their timeouts decide the order; who cannot be described in time goes first, as if its timeout were the shortest.
+            let described = futures::future::join_all(owed.into_iter().map(|(hook, event)| {
+                let lookups = term.lookups.clone();
+                async move {
+                    let ask = lookups.hooks.get(&hook.key.group, &hook.key.hook);
+                    let timeout = match tokio::time::timeout(seconds(2), ask).await {
+                        Ok(Ok(Some(description))) => Some(description.heartbeat_timeout),
+                        _ => None,
+                    };
+                    ((hook, event), timeout)
+                }
+            }))
+            .await;
+            for ((hook, event), turn) in lifecycle::take_up_order(described, term.clock.now()) {
+                term.hooks.own(&hook, event, crate::controller::hooks::First::TakenOver(turn));
+            }
+        });
+    }
+
+    fn drain_settings(&self) -> drain::Settings {
+        let config = &self.term.config.drain;
+        drain::Settings {
+            force: match config.force_after {
+                crate::config::ForceAfter::Never => drain::ForceAfter::Never,
+                crate::config::ForceAfter::Deadline => drain::ForceAfter::Deadline,
+                crate::config::ForceAfter::Share(share) => drain::ForceAfter::Share(share),
+            },
+            min_drain: config.min_time,
+            ..drain::Settings::default()
+        }
+    }
+
+    /// Forgets a course.
+    pub(super) fn close(&mut self, name: &NodeName) -> Option<Course> {
+        let course = self.courses.remove(name)?;
+        if let Some(wake) = course.wake {
+            self.wakes.remove(&(wake, name.clone()));
+        }
+        self.dispatch(drain::DispatchInput::Closed { node: name.clone() });
+        self.feed.detach(name);
+        let keys: Vec<HookKey> = self.hook_nodes.iter().filter(|(_, n)| *n == name).map(|(k, _)| k.clone()).collect();
+        for key in keys {
+            self.hook_nodes.remove(&key);
+            self.hook_facts.remove(&key);
+        }
+        self.term.metrics.set_drains_active(self.courses.len());
+        Some(course)
+    }
+}

@@ -1,0 +1,63 @@
+//! The label that takes a node out of load balancers, where it did not go into the accept.
+
+use tracing::warn;
+
+use super::{Foreman, Word};
+use crate::{
+    config::Exclusion,
+    domain::{EXCLUDE_FROM_LOAD_BALANCERS, MomentExt, NodeName, Taken, seconds},
+    record,
+};
+
+impl Foreman {
+    /// Looks at the drains that changed, and at all while somebody waits for room.
+    pub(super) fn label_dirty(&mut self) {
+        if self.courses.is_empty() || self.term.config.drain.exclude == Some(Exclusion::Never) {
+            return;
+        }
+        let names: Vec<NodeName> = self.courses.iter().filter(|(_, c)| c.drain.is_some() && !c.labelling && !c.node.labels.contains_key(EXCLUDE_FROM_LOAD_BALANCERS)).map(|(n, _)| n.clone()).collect();
+        for name in names {
+            if self.label_is_due(&name) {
+                self.label(&name);
+            }
+        }
+    }
+
+    /// Early: from the accept on. Late: when the last pod that counts is terminating, or a minute before the deadline.
+    fn label_is_due(&self, name: &NodeName) -> bool {
+        let Some(course) = self.courses.get(name) else { return false };
+        let early = match self.term.config.drain.exclude {
+            Some(Exclusion::Early) => true,
+            Some(Exclusion::Late | Exclusion::Never) => false,
+            None => course.taken.iter().any(Taken::is_urgent),
+        };
+        let near = course.limits.end_at.is_some_and(|at| self.term.clock.now() >= at.minus(seconds(60)));
+        early || near || course.drain.as_ref().is_some_and(crate::drain::Drain::is_last_pod_terminating)
+    }
+
+    fn label(&mut self, name: &NodeName) {
+        let Some(course) = self.courses.get_mut(name) else { return };
+        if !self.term.with_room(|room| room.take(name)) {
+            return;
+        }
+        course.labelling = true;
+        let (term, node) = (self.term.clone(), course.node.clone());
+        self.term.spawn(async move {
+            let _gate = term.gate(&node.name).await;
+            let fresh = term.nodes.get(&node.name).filter(|n| n.uid == node.uid);
+            let mut seen = None;
+            if let Some(body) = fresh.as_deref().and_then(record::exclude) {
+                match term.nodes.patch(&node.name, &body).await {
+                    Ok(patched) => seen = Some(patched),
+                    Err(error) if error.problem == crate::cluster::Problem::Conflict => {}
+                    Err(error) => {
+                        warn!(node = %node.name, %error, "Cannot take the node out of load balancers yet; trying again.");
+                        tokio::time::sleep(seconds(2)).await;
+                    }
+                }
+            }
+            term.with_room(|room| room.settled(&node.name, seen.as_ref()));
+            term.tell(Word::Labelled(node.name.clone()));
+        });
+    }
+}

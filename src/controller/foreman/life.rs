@@ -1,0 +1,295 @@
+//! The life of a Node's record, as seen by the leader.
+
+use std::sync::Arc;
+
+use tracing::{info, warn};
+
+use super::Foreman;
+use crate::{
+    cluster::{About, EventNote, Severity},
+    controller::release,
+    domain::{InstanceId, MomentExt, Node, NodeName, seconds},
+    drain::{DispatchInput, Input, NodeCondition, Outcome},
+    observe::RecordEvent,
+    record::{self, Doubt, Standing, VoidReason},
+};
+
+/// How long the record of a vanished Node is remembered, in case its instance registers again.
+const REMEMBER: std::time::Duration = seconds(900);
+
+impl Foreman {
+    /// A Node as it is now: whatever its record says is acted on.
+    pub(super) fn see(&mut self, node: &Arc<Node>) {
+        let name = &node.name;
+        if self.courses.get(name).is_some_and(|c| c.node.uid != node.uid) {
+            // Deleted and registered again between two looks.
+            self.vanished(name);
+        }
+        if self.courses.get(name).is_some_and(|c| node.instance.as_ref().is_some_and(|i| *i != c.instance)) {
+            self.vanished(name);
+        }
+        let instance = node.instance.clone().or_else(|| self.named.get(name).cloned());
+        match record::standing(node, instance.as_ref()) {
+            Standing::None => self.unrecorded(node, instance.as_ref()),
+            Standing::Damaged(damage) => self.damaged(node, &damage),
+            Standing::Open(record) => {
+                self.damaged.remove(name);
+                if let Some(instance) = instance {
+                    self.open(node, &instance, record);
+                }
+            }
+            Standing::Released { .. } => {
+                self.damaged.remove(name);
+                self.update(node);
+            }
+            Standing::Void { record, why } => self.void(node, &record, why),
+            Standing::Doubtful { record, why } => self.doubtful(node, instance, record, why),
+        }
+        self.brake(name);
+        self.watch_hands(node);
+    }
+
+    fn open(&mut self, node: &Arc<Node>, instance: &InstanceId, record: record::Record) {
+        if self.courses.contains_key(&node.name) {
+            self.join(&node.name, node, record);
+        } else {
+            self.begin(node, instance, record);
+        }
+    }
+
+    fn update(&mut self, node: &Arc<Node>) {
+        if let Some(course) = self.courses.get_mut(&node.name) {
+            course.node = Arc::clone(node);
+        }
+    }
+
+    /// No record: of a node that is being drained somebody took it away; of an instance that we know it registered again.
+    fn unrecorded(&mut self, node: &Arc<Node>, instance: Option<&InstanceId>) {
+        self.damaged.remove(&node.name);
+        if let Some(course) = self.courses.get_mut(&node.name) {
+            course.node = Arc::clone(node);
+            if course.drain.is_some() && !course.written_back {
+                course.written_back = true;
+                let record = course.record.clone();
+                self.write_back(node, record);
+            }
+            return;
+        }
+        let Some(instance) = instance else { return };
+        let Some((record, _)) = self.ghosts.get(instance).cloned() else { return };
+        if let Some(patch) = record::reregister(node, instance, &record) {
+            self.ghosts.remove(instance);
+            info!(node = %node.name, instance = %instance, "The instance registered again: its record is written again.");
+            self.term.metrics.record(RecordEvent::Restored);
+            self.patch(node.name.clone(), patch, "write the record of a re-registered node");
+        }
+    }
+
+    fn write_back(&self, node: &Arc<Node>, record: record::Record) {
+        let term = self.term.clone();
+        let node = Arc::clone(node);
+        term.note(EventNote {
+            about: About::Node(node.name.clone()),
+            severity: Severity::Warning,
+            reason: "RecordRestored",
+            message: "The record was deleted by hand while the drain is under way; it is written back once. To end the drain use `sundown release`.".to_owned(),
+        });
+        term.metrics.record(RecordEvent::Restored);
+        self.patch(node.name.clone(), record::write_back(&node, &record), "write the record back");
+    }
+
+    /// Sends a patch once; a Node that changed meanwhile is seen again and judged again.
+    pub(super) fn patch(&self, name: NodeName, body: serde_json::Value, what: &'static str) {
+        let term = self.term.clone();
+        self.term.spawn(async move {
+            let _gate = term.gate(&name).await;
+            if let Err(error) = term.nodes.patch(&name, &body).await {
+                warn!(node = %name, %error, what, "A patch of the node failed.");
+            }
+        });
+    }
+
+    fn damaged(&mut self, node: &Arc<Node>, damage: &record::Damage) {
+        self.update(node);
+        let text = node.record().unwrap_or_default();
+        if self.damaged.get(&node.name).is_some_and(|told| told == text) {
+            return;
+        }
+        self.damaged.insert(node.name.clone(), text.to_owned());
+        self.term.metrics.record(RecordEvent::Damaged);
+        warn!(node = %node.name, error = %damage, "The record of a node is damaged.");
+        self.term.note(EventNote {
+            about: About::Node(node.name.clone()),
+            severity: Severity::Warning,
+            reason: "RecordDamaged",
+            message: damage.to_string(),
+        });
+    }
+
+    fn void(&mut self, node: &Arc<Node>, record: &record::Record, why: VoidReason) {
+        let name = &node.name;
+        self.doubted.remove(name);
+        self.term.metrics.record(RecordEvent::Void);
+        let reason = match why {
+            VoidReason::OtherInstance => "it names another instance",
+            VoidReason::Rebooted => "the machine has booted since, and no lifecycle hook waits",
+        };
+        info!(node = %name, reason, "A record does not count; what is still ours on the node is put back.");
+        self.term.note(EventNote {
+            about: About::Node(name.clone()),
+            severity: Severity::Normal,
+            reason: "RecordVoid",
+            message: format!("The record of {} does not count: {reason}. What Sundown changed is put back.", record.instance()),
+        });
+        if let Some(course) = self.close(name) {
+            for owed in course.record.owed(&course.instance) {
+                self.term.hooks.forget(&owed.key);
+            }
+            self.term.board.ended(name, "void", self.term.clock.now());
+            self.term.metrics.drain_ended(crate::observe::DrainEnd::Void, self.term.clock.now().since_or_zero(course.take_up));
+        }
+        release::put_back(&self.term, Arc::clone(node), record::After::Removed);
+    }
+
+    fn doubtful(&mut self, node: &Arc<Node>, instance: Option<InstanceId>, record: record::Record, why: Doubt) {
+        self.update(node);
+        match (why, instance) {
+            (Doubt::InstanceNotKnown, _) | (_, None) => self.ask_name(node),
+            (Doubt::HookMayBeOpen, Some(instance)) => {
+                let key = (node.uid.clone(), node.boot_id.clone().unwrap_or_default());
+                if self.trusted.contains(&key) {
+                    self.open(node, &instance, record);
+                } else if self.doubted.insert(node.name.clone()) {
+                    self.ask_hooks(node, &instance, &record);
+                }
+            }
+        }
+    }
+
+    pub(super) fn doubt_settled(&mut self, name: &NodeName, uid: &str, counts: bool) {
+        self.doubted.remove(name);
+        let Some(node) = self.term.nodes.get(name).filter(|n| n.uid == uid) else { return };
+        if counts {
+            self.trusted.insert((node.uid.clone(), node.boot_id.clone().unwrap_or_default()));
+            self.see(&node);
+        } else if let Standing::Doubtful { record, .. } = record::standing(&node, self.named.get(name)) {
+            self.void(&node, &record, VoidReason::Rebooted);
+        }
+    }
+
+    /// The Node object is gone.
+    pub(super) fn node_deleted(&mut self, node: &Node) {
+        self.damaged.remove(&node.name);
+        self.named.remove(&node.name);
+        self.doubted.remove(&node.name);
+        if self.courses.get(&node.name).is_some_and(|c| c.node.uid == node.uid) {
+            self.vanished(&node.name);
+        }
+    }
+
+    /// The Node of a course is gone: what it owes is completed from memory at once.
+    fn vanished(&mut self, name: &NodeName) {
+        let Some(course) = self.courses.get_mut(name) else { return };
+        let until = self.term.clock.now().plus(REMEMBER);
+        self.ghosts.insert(course.instance.clone(), (course.record.clone(), until));
+        if course.drain.is_some() {
+            self.step(name, Input::Node(NodeCondition::Deleted));
+        }
+        // A release that runs goes on by itself; the place is free for a new Node of this name.
+        self.close(name);
+    }
+
+    /// What people have done to a node that is being drained.
+    fn watch_hands(&mut self, node: &Arc<Node>) {
+        let Some(course) = self.courses.get_mut(&node.name) else { return };
+        if !node.unschedulable && !course.told_uncordoned && course.drain.is_some() {
+            course.told_uncordoned = true;
+            self.term.note(EventNote {
+                about: About::Node(node.name.clone()),
+                severity: Severity::Warning,
+                reason: "Uncordoned",
+                message: "Somebody uncordoned the node. The taint keeps new pods away and the drain goes on; to end it use `sundown release`.".to_owned(),
+            });
+        }
+        if node.released_by_hand() && course.drain.is_some() && !course.by_hand {
+            course.by_hand = true;
+            info!(node = %node.name, "Somebody asked for the release of the node.");
+            self.step(&node.name, Input::Release);
+        }
+    }
+
+    /// The brake of one node: its own annotation, or that of all.
+    pub(super) fn brake(&mut self, name: &NodeName) {
+        let all = self.paused;
+        let Some(course) = self.courses.get_mut(name) else { return };
+        let paused = all || course.node.paused();
+        if course.paused == paused {
+            return;
+        }
+        course.paused = paused;
+        self.dispatch(DispatchInput::Paused { node: name.clone(), paused });
+        if paused {
+            self.step(name, Input::Paused);
+        } else {
+            // A take-up: a deadline that passed meanwhile is void.
+            let now = self.term.clock.now();
+            let Some(course) = self.courses.get_mut(name) else { return };
+            course.take_up = now;
+            let (taken, proved) = (course.taken.clone(), course.proved.clone());
+            let limits = self.limits_of(&taken, now, &proved);
+            if let Some(course) = self.courses.get_mut(name) {
+                course.limits = limits;
+            }
+            self.step(name, Input::Resumed(limits));
+        }
+    }
+
+    pub(super) fn pause_all(&mut self, paused: bool) {
+        if self.paused == paused {
+            return;
+        }
+        self.paused = paused;
+        self.term.metrics.set_paused(paused);
+        if paused {
+            warn!("All drains are paused: no evictions, no force. Messages are accepted and heartbeats go on. `sundown resume` ends it.");
+        } else {
+            info!("All drains are resumed.");
+        }
+        self.dispatch(DispatchInput::PausedAll(paused));
+        let names: Vec<_> = self.courses.keys().cloned().collect();
+        for name in names {
+            self.brake(&name);
+        }
+    }
+
+    /// A drain is over: what it owes is completed.
+    pub(super) fn ended(&mut self, name: &NodeName, outcome: Outcome) {
+        let now = self.term.clock.now();
+        self.dispatch(DispatchInput::Closed { node: name.clone() });
+        self.feed.detach(name);
+        let Some(course) = self.courses.get_mut(name) else { return };
+        course.drain = None;
+        if let Some(wake) = course.wake.take() {
+            self.wakes.remove(&(wake, name.clone()));
+        }
+        let took = now.since_or_zero(course.record.accepted().unwrap_or(course.take_up));
+        course.span.in_scope(|| info!(outcome = outcome.as_str(), ?took, left = ?outcome.left(), "Drain ended."));
+        self.term.board.ended(name, outcome.as_str(), now);
+        self.told_end(name, &outcome, took);
+        let Some(course) = self.courses.get(name) else { return };
+        release::start(&self.term, course, &outcome);
+    }
+
+    /// A release is done.
+    pub(super) fn finished(&mut self, name: &NodeName, uid: &str) {
+        if self.courses.get(name).is_none_or(|c| c.node.uid != uid || c.drain.is_some()) {
+            return;
+        }
+        self.close(name);
+        self.dirty.insert(name.clone());
+        if let Some(node) = self.term.nodes.get(name) {
+            // Something may have joined while it was released.
+            self.see(&node);
+        }
+    }
+}

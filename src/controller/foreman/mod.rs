@@ -1,0 +1,398 @@
+//! The one task that holds all drains and the dispatcher over them.
+//!
+//! It is fed with what happens, in the order in which it happens: Nodes, pods, disruption budgets, answers to orders, hooks,
+//! words of the cases. It never waits for a call: what takes time is a task of its own whose result comes back as a [`Word`].
+//! See `docs/adr/0002-one-task-for-all-drains.md`.
+
+mod course;
+mod labels;
+mod life;
+mod orders;
+mod proofs;
+mod told;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::sync::mpsc;
+
+use self::course::Course;
+use super::context::Term;
+use crate::{
+    cluster::{BudgetChanges, BudgetEvent, NodeChange, NodeChanges, PodEvent, PodEvents, PodFeed, PodFeedSettings},
+    domain::{ApiAnswer, HookKey, InstanceId, Moment, MomentExt, Node, NodeName, seconds},
+    drain::{self, DispatchEffect, DispatchInput, Dispatcher, Effect, Input, Order},
+    lifecycle::HookFacts,
+    observe::Loop,
+    record::Record,
+};
+
+/// What the foreman is told by other tasks.
+#[derive(Debug)]
+pub(super) enum Word {
+    /// An interruption was received and is not decided yet.
+    Arrived,
+    /// One that arrived is decided, or its accept has failed once, or it waits for something else than a call.
+    Settled,
+    /// A Node's record was written by a case.
+    Accepted {
+        /// As it is now.
+        node: Arc<Node>,
+        /// Its instance.
+        instance: InstanceId,
+        /// EC2 says that nothing runs on the instance any more.
+        over: bool,
+    },
+    /// What deadlines need to know of a hook has changed.
+    Hook(HookKey, HookFacts),
+    /// The answer to an order.
+    Answer {
+        /// The node whose drain gave it.
+        node: NodeName,
+        /// What was sent.
+        order: Order,
+        /// What came back.
+        answer: ApiAnswer,
+    },
+    /// Whether a DaemonSet is there.
+    DaemonSet {
+        /// The node whose drain asked.
+        node: NodeName,
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// The answer.
+        state: drain::DaemonSetState,
+    },
+    /// The brake of all drains is on or off.
+    PausedAll(bool),
+    /// A doubtful record was looked into: it counts, or it does not.
+    Doubt {
+        /// The node.
+        node: NodeName,
+        /// Its UID.
+        uid: String,
+        /// It counts.
+        counts: bool,
+    },
+    /// Which instance a Node without providerID is.
+    Named {
+        /// The node.
+        node: NodeName,
+        /// Its instance.
+        instance: InstanceId,
+    },
+    /// A stale interruption was proved, or disproved.
+    Proof {
+        /// The node.
+        node: NodeName,
+        /// Its event.
+        event: String,
+        /// It holds.
+        holds: bool,
+    },
+    /// EC2 says that nothing runs on the instance of an unreachable node.
+    InstanceOver(NodeName),
+    /// The end of a release: the node's drain is history.
+    Released(NodeName, String),
+    /// The end of a patch of the load balancer label.
+    Labelled(NodeName),
+}
+
+/// Runs until the term ends. `paused` is whether all drains are.
+pub(super) async fn work(term: Term, mut words: mpsc::UnboundedReceiver<Word>, alive: Loop) {
+    let (feed, mut pods) = PodFeed::start(&term.cluster, PodFeedSettings::default());
+    let mut nodes = term.nodes.subscribe();
+    let mut budgets = term.budgets.subscribe();
+    let mut foreman = Foreman::new(term, feed);
+    loop {
+        alive.turned();
+        let now = foreman.term.clock.now();
+        let wake = foreman.next_wake().min(now.plus(seconds(10)));
+        tokio::select! {
+            biased;
+            word = words.recv() => match word {
+                Some(word) => foreman.hear(word),
+                None => return,
+            },
+            change = nodes.next() => match change {
+                Some(change) => foreman.node_changed(change),
+                None => return,
+            },
+            event = pods.next() => match event {
+                Some((node, event)) => foreman.pods_changed(&node, event),
+                None => return,
+            },
+            event = budgets.next() => match event {
+                Some(event) => foreman.budget_changed(event),
+                None => return,
+            },
+            () = foreman.term.clock.sleep_until(wake) => {}
+        }
+        foreman.drain_inboxes(&mut words, &mut nodes, &mut budgets);
+        foreman.tick();
+    }
+}
+
+pub(super) struct Foreman {
+    term: Term,
+    feed: PodFeed,
+    courses: BTreeMap<NodeName, Course>,
+    dispatcher: Dispatcher,
+    hook_facts: BTreeMap<HookKey, HookFacts>,
+    hook_nodes: BTreeMap<HookKey, NodeName>,
+    wakes: BTreeSet<(Moment, NodeName)>,
+    /// Instances of Nodes without providerID, as DescribeInstances gave them.
+    named: BTreeMap<NodeName, InstanceId>,
+    asking_name: BTreeSet<NodeName>,
+    /// Records whose boot id differs and whose hook was proved open: node UID and boot id.
+    trusted: BTreeSet<(String, String)>,
+    doubted: BTreeSet<NodeName>,
+    /// Damaged records that were told already.
+    damaged: BTreeMap<NodeName, String>,
+    /// Drained nodes whose Node is gone: should the same instance register again, its record is written again.
+    ghosts: BTreeMap<InstanceId, (Record, Moment)>,
+    paused: bool,
+    unknown_nodes: BTreeSet<NodeName>,
+    /// When the index was last seen failing.
+    outage: Option<Moment>,
+    told_at: Moment,
+    dirty: BTreeSet<NodeName>,
+    /// Owed hooks found at the take-over, until they are spread in time.
+    taken_over: Vec<(crate::domain::OwedHook, Moment)>,
+    recovered: bool,
+    yielded: bool,
+}
+
+impl Foreman {
+    fn new(term: Term, feed: PodFeed) -> Self {
+        let drain = &term.config.drain;
+        let settings = drain::DispatchSettings {
+            in_flight: drain.max_in_flight,
+            per_budget: drain.max_in_flight_per_budget,
+            seed: term.random.below(u64::MAX),
+            ..drain::DispatchSettings::default()
+        };
+        let now = term.clock.now();
+        Self {
+            feed,
+            courses: BTreeMap::new(),
+            dispatcher: Dispatcher::new(settings),
+            hook_facts: BTreeMap::new(),
+            hook_nodes: BTreeMap::new(),
+            wakes: BTreeSet::new(),
+            named: BTreeMap::new(),
+            asking_name: BTreeSet::new(),
+            trusted: BTreeSet::new(),
+            doubted: BTreeSet::new(),
+            damaged: BTreeMap::new(),
+            ghosts: BTreeMap::new(),
+            paused: false,
+            unknown_nodes: BTreeSet::new(),
+            outage: None,
+            told_at: now,
+            dirty: BTreeSet::new(),
+            taken_over: Vec::new(),
+            recovered: false,
+            yielded: false,
+            term,
+        }
+    }
+
+    /// Takes what waits without going to sleep in between: a burst is one turn of the loop, not a thousand.
+    fn drain_inboxes(&mut self, words: &mut mpsc::UnboundedReceiver<Word>, nodes: &mut NodeChanges, budgets: &mut BudgetChanges) {
+        for _ in 0..512 {
+            let mut any = false;
+            if let Ok(word) = words.try_recv() {
+                self.hear(word);
+                any = true;
+            }
+            if let Some(change) = nodes.try_next() {
+                self.node_changed(change);
+                any = true;
+            }
+            if let Some(event) = budgets.try_next() {
+                self.budget_changed(event);
+                any = true;
+            }
+            if !any {
+                break;
+            }
+        }
+        self.take_up_hooks();
+    }
+
+    fn hear(&mut self, word: Word) {
+        match word {
+            Word::Arrived => self.dispatch(DispatchInput::Arrived),
+            Word::Settled => self.dispatch(DispatchInput::Settled),
+            Word::Accepted { node, instance, over } => {
+                if node.instance.is_none() {
+                    self.named.insert(node.name.clone(), instance);
+                }
+                self.see(&node);
+                if over {
+                    self.step(&node.name, Input::Node(drain::NodeCondition::InstanceOver));
+                }
+            }
+            Word::Hook(key, facts) => {
+                let node = self.hook_nodes.get(&key).cloned();
+                self.hook_facts.insert(key, facts);
+                if let Some(node) = node {
+                    self.refresh_limits(&node);
+                }
+            }
+            Word::Answer { node, order, answer } => self.answered(&node, order, answer),
+            Word::DaemonSet { node, namespace, name, state } => self.step(&node, Input::DaemonSet { namespace, name, state }),
+            Word::PausedAll(paused) => self.pause_all(paused),
+            Word::Doubt { node, uid, counts } => self.doubt_settled(&node, &uid, counts),
+            Word::Named { node, instance } => {
+                self.asking_name.remove(&node);
+                self.named.insert(node.clone(), instance);
+                if let Some(node) = self.term.nodes.get(&node) {
+                    self.see(&node);
+                }
+            }
+            Word::Proof { node, event, holds } => self.proof(&node, &event, holds),
+            Word::InstanceOver(node) => self.step(&node, Input::Node(drain::NodeCondition::InstanceOver)),
+            Word::Released(node, uid) => self.finished(&node, &uid),
+            Word::Labelled(node) => {
+                if let Some(course) = self.courses.get_mut(&node) {
+                    course.labelling = false;
+                }
+                self.dirty.insert(node);
+            }
+        }
+    }
+
+    fn pods_changed(&mut self, node: &NodeName, event: PodEvent) {
+        match event {
+            PodEvent::Listed(pods) => {
+                for pod in &pods {
+                    self.dispatch_pod(pod);
+                }
+                self.step(node, Input::Listed(pods));
+            }
+            PodEvent::Changed(pod) => {
+                self.dispatch_pod(&pod);
+                self.step(node, Input::Changed(pod));
+            }
+            PodEvent::Gone(uid) => self.step(node, Input::Gone(uid)),
+        }
+    }
+
+    /// The drain tells the dispatcher of pods that it wants gone; of those alone a change matters, and `Want` says it again.
+    fn dispatch_pod(&mut self, _pod: &crate::domain::Pod) {}
+
+    fn budget_changed(&mut self, event: BudgetEvent) {
+        match event {
+            BudgetEvent::Changed(budget) => self.dispatch(DispatchInput::Budget((*budget).clone())),
+            BudgetEvent::Gone(key) => self.dispatch(DispatchInput::BudgetGone(key)),
+        }
+    }
+
+    fn node_changed(&mut self, change: NodeChange) {
+        match change {
+            NodeChange::Applied { now, before } => {
+                self.term.with_room(|room| room.applied(&now));
+                if before.as_ref().is_none_or(|b| b.instance != now.instance) {
+                    self.term.arrivals.send_modify(|n| *n = n.wrapping_add(1));
+                }
+                self.see(&now);
+            }
+            NodeChange::Deleted(node) => {
+                self.term.with_room(|room| room.deleted(&node.name));
+                self.node_deleted(&node);
+            }
+        }
+    }
+
+    /// Feeds one drain and does what it wants.
+    fn step(&mut self, node: &NodeName, input: Input) {
+        let now = self.term.clock.now();
+        let Some(course) = self.courses.get_mut(node) else { return };
+        let Some(drain) = course.drain.as_mut() else { return };
+        let effects = drain.step(now, input);
+        self.reschedule(node);
+        self.dirty.insert(node.clone());
+        for effect in effects {
+            self.perform(node, effect);
+        }
+    }
+
+    fn perform(&mut self, node: &NodeName, effect: Effect) {
+        match effect {
+            Effect::Dispatch(input) => self.dispatch(input),
+            Effect::AskDaemonSet { namespace, name } => self.ask_daemon_set(node, namespace, name),
+            Effect::OnlyOwnPodLeft => self.hand_over(node),
+            Effect::Note(note) => self.tell_note(node, note),
+            Effect::Ended(outcome) => self.ended(node, outcome),
+        }
+    }
+
+    fn dispatch(&mut self, input: DispatchInput) {
+        let effects = self.dispatcher.step(self.term.clock.now(), input);
+        for DispatchEffect::Go { node, uid } in effects {
+            self.go(&node, &uid);
+        }
+    }
+
+    fn reschedule(&mut self, node: &NodeName) {
+        let Some(course) = self.courses.get_mut(node) else { return };
+        let next = course.drain.as_ref().and_then(drain::Drain::next_wake);
+        if course.wake != next {
+            if let Some(old) = course.wake {
+                self.wakes.remove(&(old, node.clone()));
+            }
+            if let Some(new) = next {
+                self.wakes.insert((new, node.clone()));
+            }
+            course.wake = next;
+        }
+    }
+
+    fn next_wake(&self) -> Moment {
+        let first = self.wakes.first().map_or(Moment::MAX, |(at, _)| *at);
+        let dispatcher = self.dispatcher.next_wake().unwrap_or(Moment::MAX);
+        let regular = if self.courses.is_empty() { Moment::MAX } else { self.told_at.plus(seconds(1)) };
+        first.min(dispatcher).min(regular)
+    }
+
+    fn tick(&mut self) {
+        let now = self.term.clock.now();
+        while let Some((at, node)) = self.wakes.first().cloned() {
+            if at > now {
+                break;
+            }
+            self.wakes.pop_first();
+            if let Some(course) = self.courses.get_mut(&node) {
+                course.wake = None;
+            }
+            self.step(&node, Input::Tick);
+        }
+        if self.dispatcher.next_wake().is_some_and(|at| at <= now) {
+            self.dispatch(DispatchInput::Tick);
+        }
+        self.label_dirty();
+        self.report_dirty();
+        if now >= self.told_at.plus(Duration::from_millis(990)) {
+            self.told_at = now;
+            self.regularly();
+        }
+    }
+
+    /// What is looked at once a second while anything is drained.
+    fn regularly(&mut self) {
+        let now = self.term.clock.now();
+        if self.term.nodes.state().failing_since.is_some() {
+            self.outage = Some(now);
+        }
+        self.look_for_unreachable();
+        self.count_pods();
+        self.ghosts.retain(|_, (_, until)| *until > now);
+    }
+}

@@ -1,0 +1,60 @@
+//! Orders: from the dispatcher's word to the API server and back.
+
+use tracing::debug;
+
+use super::{Foreman, Word};
+use crate::{
+    cluster,
+    domain::{ApiAnswer, NodeName, PodUid},
+    drain::{DaemonSetState, DispatchInput, Input, Order, classify},
+};
+
+impl Foreman {
+    /// The dispatcher let a pod go: its order is made now and sent.
+    pub(super) fn go(&mut self, node: &NodeName, uid: &PodUid) {
+        let now = self.term.clock.now();
+        let order = self.courses.get(node).and_then(|c| c.drain.as_ref()).and_then(|d| d.order(uid, now));
+        let Some(order) = order else {
+            self.dispatch(DispatchInput::Withdrawn { uid: uid.clone() });
+            return;
+        };
+        let (term, node) = (self.term.clone(), node.clone());
+        self.term.spawn(async move {
+            let answer = match &order {
+                Order::Evict { pod, uid, grace } => term.cluster.evict(pod, uid, *grace).await,
+                Order::Delete { pod, uid, grace, .. } => term.cluster.delete_pod(pod, uid, Some(*grace)).await,
+            };
+            term.tell(Word::Answer { node, order, answer });
+        });
+    }
+
+    pub(super) fn answered(&mut self, node: &NodeName, order: Order, answer: ApiAnswer) {
+        let class = classify(&answer);
+        debug!(node = %node, pod = %order.pod(), answer = class.as_str(), message = %answer.message, "An order was answered.");
+        match &order {
+            Order::Evict { .. } => self.term.metrics.eviction(class.as_str()),
+            Order::Delete { .. } => {
+                self.term.metrics.pod_delete(class.as_str());
+                if answer.is_success() {
+                    self.term.metrics.forced();
+                }
+            }
+        }
+        self.term.board.ordered(node, &order, class);
+        let uid = order.uid().clone();
+        self.step(node, Input::Answer { order, answer });
+        self.dispatch(DispatchInput::Answer { uid, class });
+    }
+
+    pub(super) fn ask_daemon_set(&self, node: &NodeName, namespace: String, name: String) {
+        let (term, node) = (self.term.clone(), node.clone());
+        self.term.spawn(async move {
+            let state = match term.daemon_sets.state(&namespace, &name).await {
+                cluster::DaemonSetState::There => DaemonSetState::There,
+                cluster::DaemonSetState::Gone => DaemonSetState::Gone,
+                cluster::DaemonSetState::Unreadable => DaemonSetState::Unreadable,
+            };
+            term.tell(Word::DaemonSet { node, namespace, name, state });
+        });
+    }
+}

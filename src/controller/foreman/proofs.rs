@@ -1,0 +1,191 @@
+//! What has to be asked before a record counts, or before a drain may force.
+
+use std::sync::Arc;
+
+use tracing::{debug, info};
+
+use super::{Foreman, Word};
+use crate::{
+    cluster::{About, EventNote, Severity},
+    controller::hooks::Proof,
+    domain::{HookAction, HookPurpose, InstanceId, Interruption, Kind, MomentExt, Node, NodeName, Ready, SpotAction, Taken, What, seconds},
+    drain::{Input, NodeCondition},
+    record::Record,
+    triage::{self, BeatAnswer, InstanceAnswer, Knowledge},
+};
+
+/// How long the kubelet must have been silent (`Ready` `Unknown`) before its node counts as unreachable.
+const SILENT: std::time::Duration = seconds(60);
+/// For so long after the API server was away its word on kubelets counts for nothing.
+const AFTER_OUTAGE: std::time::Duration = seconds(120);
+
+impl Foreman {
+    /// Which instance is a Node without providerID? DescribeInstances by private DNS name.
+    pub(super) fn ask_name(&mut self, node: &Arc<Node>) {
+        let name = node.dns.clone().unwrap_or_else(|| node.name.to_string());
+        if !self.asking_name.insert(node.name.clone()) {
+            return;
+        }
+        let (term, node) = (self.term.clone(), node.name.clone());
+        self.term.spawn(async move {
+            loop {
+                match term.lookups.dns.get(&name).await {
+                    Ok(Some(facts)) => {
+                        term.tell(Word::Named { node, instance: facts.id.clone() });
+                        return;
+                    }
+                    Ok(None) => debug!(node = %node, "EC2 knows no instance of the node's name; its record cannot be judged."),
+                    Err(error) => debug!(node = %node, %error, "Cannot ask which instance the node is."),
+                }
+                tokio::time::sleep(seconds(30)).await;
+            }
+        });
+    }
+
+    /// The boot id differs: does one of the record's hooks still wait?
+    pub(super) fn ask_hooks(&self, node: &Arc<Node>, instance: &InstanceId, record: &Record) {
+        let (term, node) = (self.term.clone(), Arc::clone(node));
+        let (owed, taken) = (record.owed(instance), record.taken(instance));
+        self.term.spawn(async move {
+            let mut counts = false;
+            for hook in owed {
+                let event = taken.iter().filter(|t| t.hook.as_ref().is_some_and(|h| h.key == hook.key)).map(|t| t.time).max();
+                match term.hooks.prove(&hook, event.unwrap_or_else(|| term.clock.now())).await {
+                    Some(Proof::Open) => counts = true,
+                    Some(Proof::Gone) => term.hooks.forget(&hook.key),
+                    None => return,
+                }
+            }
+            term.tell(Word::Doubt { node: node.name.clone(), uid: node.uid.clone(), counts });
+        });
+    }
+
+    /// Interruptions that were taken on without a proof are asked about until there is one.
+    pub(super) fn prove_stale(&mut self, name: &NodeName) {
+        let Some(course) = self.courses.get_mut(name) else { return };
+        if course.drain.is_none() {
+            return;
+        }
+        let stale: Vec<Taken> = course.taken.iter().filter(|t| t.stale && !course.proved.contains(&t.event_id)).cloned().collect();
+        for taken in stale {
+            if course.proving.insert(taken.event_id.clone()) {
+                let (term, name, instance) = (self.term.clone(), name.clone(), course.instance.clone());
+                self.term.spawn(async move { prove(&term, name, &instance, &taken).await });
+            }
+        }
+    }
+
+    pub(super) fn proof(&mut self, name: &NodeName, event: &str, holds: bool) {
+        let Some(course) = self.courses.get_mut(name) else { return };
+        if holds {
+            info!(node = %name, "A stale interruption is proved; its deadline rules from now on.");
+            course.proved.insert(event.to_owned());
+            self.refresh_limits(name);
+            return;
+        }
+        // Others may still hold; then this one alone changes nothing.
+        let others = course.taken.iter().any(|t| t.event_id != event && (!t.stale || course.proved.contains(&t.event_id)));
+        if others || course.drain.is_none() {
+            return;
+        }
+        info!(node = %name, "A stale interruption is disproved; the drain ends and the node is put back.");
+        course.put_back = true;
+        self.term.note(EventNote {
+            about: About::Node(name.clone()),
+            severity: Severity::Normal,
+            reason: "InterruptionDisproved",
+            message: "The interruption was read late and does not hold any more: the drain ends and the node is put back.".to_owned(),
+        });
+        self.step(name, Input::Release);
+    }
+
+    /// The rule of unreachable nodes: the kubelet is silent for a minute, the API server was not away just now, and not most
+    /// nodes are silent (then the fault is elsewhere).
+    pub(super) fn look_for_unreachable(&mut self) {
+        let now = self.term.clock.now();
+        let silent: Vec<_> = self.courses.iter().filter(|(_, c)| c.drain.is_some() && (c.node.ready == Ready::Unknown || c.unreachable)).map(|(n, _)| n.clone()).collect();
+        if silent.is_empty() {
+            return;
+        }
+        let calm = self.outage.is_none_or(|at| now >= at.plus(AFTER_OUTAGE));
+        let all = self.term.nodes.all();
+        let unknown = all.iter().filter(|n| n.ready == Ready::Unknown).count();
+        let few = unknown * 2 <= all.len() || all.len() <= 2;
+        for name in silent {
+            let Some(course) = self.courses.get_mut(&name) else { continue };
+            let long = course.node.ready == Ready::Unknown && course.node.ready_since.is_some_and(|at| now >= at.plus(SILENT));
+            let unreachable = long && calm && few;
+            if unreachable == course.unreachable {
+                continue;
+            }
+            course.unreachable = unreachable;
+            let instance = course.instance.clone();
+            info!(node = %name, unreachable, "Nothing is heard from the node's kubelet, or again.");
+            self.step(&name, Input::Node(if unreachable { NodeCondition::Unreachable } else { NodeCondition::Fine }));
+            if unreachable {
+                self.ask_state(name, instance);
+            }
+        }
+    }
+
+    fn ask_state(&self, name: NodeName, instance: InstanceId) {
+        let term = self.term.clone();
+        self.term.spawn(async move {
+            for _ in 0..12 {
+                if let Ok(facts) = term.lookups.instances.get_fresh(&instance).await {
+                    if facts.is_none_or(|f| f.state.is_over()) {
+                        term.tell(Word::InstanceOver(name));
+                        return;
+                    }
+                }
+                tokio::time::sleep(seconds(5)).await;
+            }
+        });
+    }
+}
+
+/// Asks on until the interruption is proved or disproved.
+async fn prove(term: &crate::controller::context::Term, name: NodeName, instance: &InstanceId, taken: &Taken) {
+    let Some(interruption) = interruption(instance, taken) else { return };
+    let mut known = Knowledge::new(taken.accepted, taken.time);
+    loop {
+        if let Some(owed) = &taken.hook {
+            match term.hooks.prove(owed, taken.time).await {
+                Some(Proof::Open) => known.beat = Some(BeatAnswer::Accepted),
+                Some(Proof::Gone) => known.beat = Some(BeatAnswer::NoActiveAction),
+                None => return,
+            }
+        }
+        let at = term.clock.now();
+        if let Ok(facts) = term.lookups.instances.get_fresh(instance).await {
+            known.instance = Some(InstanceAnswer { at, facts: facts.map(|f| (*f).clone()) });
+        }
+        if let Some(disproved) = triage::disproved(&interruption, &known) {
+            term.tell(Word::Proof { node: name, event: taken.event_id.clone(), holds: !disproved });
+            return;
+        }
+        tokio::time::sleep(seconds(5)).await;
+    }
+}
+
+/// The interruption that a record's facts came from, as far as a proof looks at it.
+fn interruption(instance: &InstanceId, taken: &Taken) -> Option<Interruption> {
+    let what = match taken.kind? {
+        Kind::Spot => What::Spot(SpotAction::Terminate),
+        Kind::Capacity => What::Capacity { ends: taken.ends },
+        Kind::StateChange => What::StateChange(taken.state?),
+        Kind::TerminateHook => {
+            let owed = taken.hook.as_ref()?;
+            What::Terminate(HookAction {
+                group: owed.key.group.clone(),
+                hook: owed.key.hook.clone(),
+                token: owed.token.clone(),
+                origin: None,
+                destination: None,
+                purpose: HookPurpose::Ordinary,
+            })
+        }
+        Kind::LaunchHook | Kind::LaunchSuccessful | Kind::Rebalance | Kind::Health => return None,
+    };
+    Some(Interruption { instance: instance.clone(), event_id: taken.event_id.clone(), time: Some(taken.time), what })
+}

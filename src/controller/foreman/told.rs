@@ -1,0 +1,153 @@
+//! What people hear of drains: Events, metrics, the board.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tracing::{info, warn};
+
+use super::Foreman;
+use crate::{
+    cluster::{About, EventNote, Severity},
+    config::PodEvents,
+    domain::{NodeName, PodKey, seconds},
+    drain::{BlockReason, Note, Outcome},
+    observe::{DrainEnd, PodState},
+};
+
+/// How many pods an Event names.
+const NAMED: usize = 10;
+
+impl Foreman {
+    pub(super) fn tell_note(&mut self, node: &NodeName, note: Note) {
+        let span = self.courses.get(node).map_or_else(tracing::Span::none, |c| c.span.clone());
+        let _entered = span.enter();
+        match note {
+            Note::Forced { pod, grace, reason } => {
+                warn!(pod = %pod, grace, reason = reason.as_str(), "A pod is deleted although it could not be evicted: the deadline comes.");
+                self.term.board.forced(node, &pod);
+                self.pod_event(node, &pod, "Forced", format!("deleted with a grace period of {grace} s, blocked by {}, because its node goes", reason.as_str()));
+            }
+            Note::ShortenedGrace { pod, grace, own } => {
+                info!(pod = %pod, grace, own = own.as_secs(), "A pod gets less than its own grace period: its node goes earlier.");
+                if self.term.config.service.pod_events == PodEvents::All {
+                    self.pod_event(node, &pod, "ShortenedGrace", format!("has {grace} s to stop instead of {} s, because its node goes", own.as_secs()));
+                }
+            }
+            Note::Blocked { pod, reason, message, since } => {
+                info!(pod = %pod, reason = reason.as_str(), message, %since, "A pod has been blocked for a while.");
+                self.pod_event(node, &pod, "Blocked", format!("its node is being drained, but it does not go: {} ({message})", reason.as_str()));
+            }
+            Note::Malformed { pod, message } => {
+                warn!(pod = %pod, message, "The API server calls a request malformed. This is a fault of Sundown; please report it.");
+            }
+            Note::OrphanedDaemonSet { pod, daemon_set } => {
+                warn!(pod = %pod, daemon_set, "A pod's DaemonSet does not exist; it is drained like any other.");
+                self.node_event(node, Severity::Warning, "OrphanedDaemonSetPod", format!("{pod} is drained: its DaemonSet {daemon_set} does not exist"));
+            }
+        }
+    }
+
+    fn pod_event(&self, node: &NodeName, pod: &PodKey, reason: &'static str, message: String) {
+        let uid = self.courses.get(node).and_then(|c| c.drain.as_ref()).and_then(|d| d.uid_of(pod));
+        if let Some(uid) = uid {
+            let about = About::Pod(pod.clone(), uid);
+            self.term.note(EventNote { about, severity: Severity::Warning, reason, message: format!("{message} (node {node})") });
+        }
+    }
+
+    fn node_event(&self, node: &NodeName, severity: Severity, reason: &'static str, message: String) {
+        self.term.note(EventNote { about: About::Node(node.clone()), severity, reason, message });
+    }
+
+    /// The end of a drain: an Event, and the counters.
+    pub(super) fn told_end(&self, name: &NodeName, outcome: &Outcome, took: Duration) {
+        let end = match outcome {
+            Outcome::Empty => DrainEnd::Empty,
+            Outcome::DeadlineReached { .. } => DrainEnd::DeadlineReached,
+            Outcome::TimedOut { .. } => DrainEnd::TimedOut,
+            Outcome::NodeGone => DrainEnd::NodeGone,
+            Outcome::InstanceOver => DrainEnd::InstanceOver,
+            Outcome::Unreachable { .. } => DrainEnd::Unreachable,
+            Outcome::Released { .. } => DrainEnd::Released,
+        };
+        self.term.metrics.drain_ended(end, took);
+        if matches!(outcome, Outcome::DeadlineReached { .. }) {
+            self.term.metrics.deadline_missed();
+        }
+        if matches!(outcome, Outcome::NodeGone) {
+            return;
+        }
+        let forced = self.term.board.forced_pods(name);
+        if !forced.is_empty() {
+            self.node_event(name, Severity::Warning, "Forced", format!("{} pods were deleted because the deadline came: {}", forced.len(), list(&forced)));
+        }
+        let left = outcome.left();
+        let took = Duration::from_secs(took.as_secs());
+        if left.is_empty() {
+            self.node_event(name, Severity::Normal, "Drained", format!("drained after {took:?} ({})", outcome.as_str()));
+        } else {
+            self.node_event(name, Severity::Warning, "DrainEnded", format!("ended after {took:?} ({}) with {} pods left: {}", outcome.as_str(), left.len(), list(left)));
+        }
+    }
+
+    /// Gauges over all drains.
+    pub(super) fn count_pods(&self) {
+        let now = self.term.clock.now();
+        let mut states = [(PodState::Waiting, 0_usize), (PodState::Blocked, 0), (PodState::Terminating, 0)];
+        let mut blocked: BTreeMap<BlockReason, usize> = BlockReason::ALL.into_iter().map(|r| (r, 0)).collect();
+        for drain in self.courses.values().filter_map(|c| c.drain.as_ref()) {
+            let status = drain.status(now);
+            let counts = [status.counts.waiting + status.counts.unknown, status.counts.blocked, status.counts.leaving];
+            for ((_, sum), count) in states.iter_mut().zip(counts) {
+                *sum += count;
+            }
+            for b in status.blocked {
+                *blocked.entry(b.reason).or_default() += 1;
+            }
+        }
+        for (state, count) in states {
+            self.term.metrics.set_pods(state, count);
+        }
+        for (reason, count) in blocked {
+            self.term.metrics.set_blocked(reason.as_str(), count);
+        }
+        self.term.metrics.set_nodes_excluded(self.term.with_room(|room| room.out()));
+    }
+
+    /// Has the board show the drains that changed.
+    pub(super) fn report_dirty(&mut self) {
+        let now = self.term.clock.now();
+        for name in std::mem::take(&mut self.dirty) {
+            if let Some(drain) = self.courses.get(&name).and_then(|c| c.drain.as_ref()) {
+                self.term.board.update(&name, &drain.status(now));
+            }
+        }
+    }
+
+    /// Our own node goes, and only our own pod is left on it: somebody else leads from now on.
+    pub(super) fn hand_over(&mut self, node: &NodeName) {
+        info!(node = %node, "Only our own pod is left on the node.");
+        self.yield_lease();
+    }
+
+    /// Our own node is being drained: the lease is given up once, so that a replica elsewhere may have it.
+    pub(super) fn own_node(&mut self, node: &NodeName) {
+        if self.term.config.standing.node.as_ref() == Some(node) {
+            self.yield_lease();
+        }
+    }
+
+    fn yield_lease(&mut self) {
+        if !self.yielded {
+            self.yielded = true;
+            self.term.lead.yield_for(seconds(5));
+        }
+    }
+}
+
+fn list(pods: &[PodKey]) -> String {
+    let mut text = pods.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if pods.len() > NAMED {
+        text.push_str(&format!(" and {} more", pods.len() - NAMED));
+    }
+    text
+}

@@ -1,0 +1,195 @@
+//! The end of a drain: every owed lifecycle action is completed, whatever became of the drain; then the record says so.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use tracing::{Instrument, info, warn};
+
+use super::{
+    context::{Backoff, Term},
+    foreman::{Course, Word},
+    hooks::Completion,
+};
+use crate::{
+    cluster::{About, EventNote, Problem, Severity},
+    domain::{HookKey, InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
+    drain::Outcome,
+    observe::RecordEvent,
+    record::{self, After, Released, Standing},
+};
+
+/// What a release works with; the Node itself is read anew.
+struct Release {
+    term: Term,
+    name: NodeName,
+    uid: String,
+    instance: InstanceId,
+    taken: Vec<Taken>,
+    owed: Vec<OwedHook>,
+    outcome: &'static str,
+    node_gone: bool,
+    put_back: bool,
+    by_hand: bool,
+    done: BTreeSet<HookKey>,
+}
+
+/// Starts the release of a drain that has ended.
+pub(super) fn start(term: &Term, course: &Course, outcome: &Outcome) {
+    let release = Release {
+        term: term.clone(),
+        name: course.node.name.clone(),
+        uid: course.node.uid.clone(),
+        instance: course.instance.clone(),
+        taken: course.taken.clone(),
+        owed: course.record.owed(&course.instance),
+        outcome: outcome.as_str(),
+        node_gone: matches!(outcome, Outcome::NodeGone),
+        put_back: course.put_back,
+        by_hand: course.by_hand,
+        done: BTreeSet::new(),
+    };
+    let delay = term.config.drain.complete_delay;
+    let wait = if matches!(outcome, Outcome::Empty) && !release.owed.is_empty() { delay } else { std::time::Duration::ZERO };
+    term.spawn(
+        async move {
+            tokio::time::sleep(wait).await;
+            release.run().await;
+        }
+        .instrument(course.span.clone()),
+    );
+}
+
+impl Release {
+    async fn run(mut self) {
+        let owed = std::mem::take(&mut self.owed);
+        if self.put_back {
+            // The interruption was disproved: nothing waits for us.
+            owed.iter().for_each(|o| self.term.hooks.forget(&o.key));
+        } else {
+            self.complete(owed).await;
+        }
+        if !self.node_gone {
+            self.write().await;
+        }
+        self.term.tell(Word::Released(self.name.clone(), self.uid.clone()));
+    }
+
+    async fn complete(&mut self, owed: Vec<OwedHook>) {
+        let owed: Vec<_> = owed.into_iter().filter(|o| self.done.insert(o.key.clone())).collect();
+        let completions = owed.iter().map(|o| self.term.hooks.complete(o, self.event_of(&o.key)));
+        let results = futures::future::join_all(completions).await;
+        for (owed, result) in owed.iter().zip(results) {
+            let (word, text) = match result {
+                Some(Completion::Accepted) => ("LifecycleCompleted", "completed with CONTINUE"),
+                Some(Completion::Gone) => ("LifecycleOver", "was over already"),
+                None => continue,
+            };
+            self.term.board.completed(&self.name, result == Some(Completion::Accepted));
+            self.term.note(EventNote {
+                about: About::Node(self.name.clone()),
+                severity: Severity::Normal,
+                reason: word,
+                message: format!("Lifecycle hook {} of {} {text}", owed.key.hook, owed.key.instance),
+            });
+        }
+    }
+
+    fn event_of(&self, key: &HookKey) -> Moment {
+        let times = self.taken.iter().filter(|t| t.hook.as_ref().is_some_and(|h| h.key == *key)).map(|t| t.time);
+        times.max().unwrap_or_else(|| self.term.clock.now())
+    }
+
+    /// Writes the end into the record. What has joined meanwhile and owes another hook is completed first.
+    async fn write(&mut self) {
+        let mut backoff = Backoff::up_to(seconds(10));
+        let mut fresh = self.term.nodes.get(&self.name).map(|n| (*n).clone());
+        loop {
+            let Some(node) = fresh.filter(|n| n.uid == self.uid) else { return };
+            let Standing::Open(record) = record::standing(&node, Some(&self.instance)) else {
+                if !self.put_back {
+                    return;
+                }
+                put_back_now(&self.term, &node, &After::Removed).await;
+                return;
+            };
+            self.taken = record.taken(&self.instance);
+            let more: Vec<_> = record.owed(&self.instance).into_iter().filter(|o| !self.done.contains(&o.key)).collect();
+            let owed_any = !self.done.is_empty() || !more.is_empty();
+            if !more.is_empty() && !self.put_back {
+                self.complete(more).await;
+                fresh = self.read().await;
+                continue;
+            }
+            let released = Released::new(self.term.clock.now(), self.outcome);
+            let back = self.put_back || (self.by_hand && !owed_any);
+            let patch = if back { record::restore(&node, Some(&record), &After::Released(released)) } else { record::release(&node, &released) };
+            let Some(patch) = patch else { return };
+            let result = {
+                let _gate = self.term.gate(&self.name).await;
+                self.term.nodes.patch(&self.name, &patch).await
+            };
+            match result {
+                Ok(_) => {
+                    self.term.metrics.record(if back { RecordEvent::PutBack } else { RecordEvent::Released });
+                    info!(node = %self.name, outcome = self.outcome, put_back = back, "Released.");
+                    return;
+                }
+                Err(error) if error.problem == Problem::NotFound => return,
+                Err(error) => {
+                    if error.problem != Problem::Conflict {
+                        warn!(node = %self.name, %error, "Cannot write the release; trying again.");
+                        tokio::time::sleep(backoff.pause(&self.term.random)).await;
+                    }
+                    fresh = self.read().await;
+                }
+            }
+        }
+    }
+
+    /// The Node past the index; while the API server cannot answer, asks on.
+    async fn read(&self) -> Option<Node> {
+        let mut backoff = Backoff::up_to(seconds(10));
+        loop {
+            match self.term.nodes.fetch(&self.name).await {
+                Ok(node) => return node,
+                Err(_) => tokio::time::sleep(backoff.pause(&self.term.random)).await,
+            }
+        }
+    }
+}
+
+/// Puts what is still ours on a Node back, trying until that is done or the Node is gone.
+pub(super) fn put_back(term: &Term, node: Arc<Node>, after: After) {
+    let task = term.clone();
+    term.spawn(async move { put_back_now(&task, &node, &after).await });
+}
+
+async fn put_back_now(term: &Term, node: &Node, after: &After) {
+    let mut backoff = Backoff::up_to(seconds(10));
+    let mut node = node.clone();
+    let until = term.clock.now().plus(seconds(600));
+    while term.clock.now() < until {
+        let Some(patch) = record::restore(&node, None, after) else { return };
+        let result = {
+            let _gate = term.gate(&node.name).await;
+            term.nodes.patch(&node.name, &patch).await
+        };
+        match result {
+            Ok(_) => {
+                term.metrics.record(RecordEvent::PutBack);
+                return;
+            }
+            Err(error) if error.problem == Problem::NotFound => return,
+            Err(error) => {
+                if error.problem != Problem::Conflict {
+                    warn!(node = %node.name, %error, "Cannot put the node back yet; trying again.");
+                    tokio::time::sleep(backoff.pause(&term.random)).await;
+                }
+            }
+        }
+        match term.nodes.fetch(&node.name).await {
+            Ok(Some(fresh)) if fresh.uid == node.uid => node = fresh,
+            Ok(_) => return,
+            Err(_) => tokio::time::sleep(backoff.pause(&term.random)).await,
+        }
+    }
+}
