@@ -1,0 +1,108 @@
+//! Events of EventBridge, by `source` and `detail-type`.
+
+use std::collections::BTreeSet;
+
+use crate::domain::{HealthNotice, InstanceId, InstanceState, Interruption, Moment, SpotAction, What};
+
+use super::{
+    Irrelevant, Parsed, Reject, field, lifecycle,
+    wire::{self, Entity, OfHealth, OfInstance, Outer, quote},
+};
+
+/// The only version that EventBridge has had.
+const VERSION: &str = "0";
+
+pub(super) fn parse(outer: &Outer<'_>, detail_type: &str) -> Result<Parsed, Reject> {
+    if let Some(version) = outer.version.as_deref().filter(|v| *v != VERSION) {
+        return Err(Reject::UnknownVersion(quote(version)));
+    }
+    let event = Event { id: field::name("id", outer.id.as_ref())?, time: field::time(outer.time.as_ref()), outer };
+    match (field::needed("source", outer.source.as_ref())?, detail_type) {
+        ("aws.autoscaling", "EC2 Instance-terminate Lifecycle Action") => {
+            lifecycle::from_event(&event.detail()?, lifecycle::Way::Out, event.id, event.time)
+        }
+        ("aws.autoscaling", "EC2 Instance-launch Lifecycle Action") => {
+            lifecycle::from_event(&event.detail()?, lifecycle::Way::In, event.id, event.time)
+        }
+        ("aws.autoscaling", "EC2 Instance Launch Successful") => lifecycle::launched(&event.detail()?, event.id, event.time),
+        ("aws.ec2", "EC2 Spot Instance Interruption Warning") => event.of_instance(|d| What::Spot(spot_action(d))),
+        ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning") => {
+            event.of_instance(|d| What::Capacity { ends: field::time(d.ends.as_ref()) })
+        }
+        ("aws.ec2", "EC2 Instance Rebalance Recommendation") => event.of_instance(|_| What::Rebalance),
+        ("aws.ec2", "EC2 Instance State-change Notification") => event.state_change(),
+        ("aws.health", "AWS Health Event") => event.health(),
+        ("aws.autoscaling" | "aws.ec2" | "aws.health", _) => Ok(Parsed::Irrelevant(Irrelevant::OtherDetailType)),
+        _ => Ok(Parsed::Irrelevant(Irrelevant::OtherSource)),
+    }
+}
+
+struct Event<'e, 'a> {
+    id: &'e str,
+    time: Option<Moment>,
+    outer: &'e Outer<'a>,
+}
+
+impl<'a> Event<'_, 'a> {
+    fn detail<T: serde::Deserialize<'a>>(&self) -> Result<T, Reject> {
+        wire::field("detail", self.outer.detail)
+    }
+
+    fn says(&self, instance: InstanceId, what: What) -> Interruption {
+        Interruption { instance, event_id: self.id.to_owned(), time: self.time, what }
+    }
+
+    fn of_instance(&self, what: impl FnOnce(&OfInstance<'_>) -> What) -> Result<Parsed, Reject> {
+        let detail: OfInstance<'_> = self.detail()?;
+        let instance = field::instance("instance-id", detail.id.as_ref())?;
+        Ok(Parsed::Interruptions(vec![self.says(instance, what(&detail))]))
+    }
+
+    fn state_change(&self) -> Result<Parsed, Reject> {
+        let detail: OfInstance<'_> = self.detail()?;
+        let Some(state) = &detail.state else { return Err(Reject::MissingField("state")) };
+        match state.parse::<InstanceState>() {
+            Ok(state) if state.is_ending() => {
+                let instance = field::instance("instance-id", detail.id.as_ref())?;
+                Ok(Parsed::Interruptions(vec![self.says(instance, What::StateChange(state))]))
+            }
+            Ok(_) => Ok(Parsed::Irrelevant(Irrelevant::StateNotEnding)),
+            Err(()) => Ok(Parsed::Irrelevant(Irrelevant::UnknownState)),
+        }
+    }
+
+    fn health(&self) -> Result<Parsed, Reject> {
+        let detail: OfHealth<'_> = self.detail()?;
+        if field::needed("service", detail.service.as_ref())? != "EC2" {
+            return Ok(Parsed::Irrelevant(Irrelevant::OtherHealthService));
+        }
+        if field::needed("eventTypeCategory", detail.category.as_ref())? != "scheduledChange" {
+            return Ok(Parsed::Irrelevant(Irrelevant::OtherHealthCategory));
+        }
+        let notice = HealthNotice {
+            event_arn: field::arn("eventArn", detail.arn.as_ref())?.to_owned(),
+            communication_id: Some(field::name("communicationId", detail.communication.as_ref())?).filter(|c| !c.is_empty()).map(str::to_owned),
+            code: field::name("eventTypeCode", detail.code.as_ref())?.to_owned(),
+            starts: field::health_time(detail.starts.as_ref()),
+            closed: detail.status.as_deref() == Some("closed"),
+        };
+        let mut instances = BTreeSet::new();
+        for raw in detail.entities.unwrap_or_default() {
+            let entity: Entity<'_> = wire::field("affectedEntities", Some(raw))?;
+            instances.extend(entity.value.and_then(|v| field::entity(&v)));
+        }
+        if instances.is_empty() {
+            return Ok(Parsed::Irrelevant(Irrelevant::NoInstance));
+        }
+        Ok(Parsed::Interruptions(instances.into_iter().map(|i| self.says(i, What::Health(notice.clone()))).collect()))
+    }
+}
+
+/// What happens to a spot instance. A word that is not known is no reason to lose the warning: the worst is assumed.
+fn spot_action(detail: &OfInstance<'_>) -> SpotAction {
+    match detail.action.as_deref() {
+        Some("stop") => SpotAction::Stop,
+        Some("hibernate") => SpotAction::Hibernate,
+        _ => SpotAction::Terminate,
+    }
+}

@@ -1,0 +1,247 @@
+//! What is understood.
+
+use super::{INSTANCE, body, in_envelope, interruptions, one};
+use crate::{
+    domain::{HookAction, HookPurpose, Interruption, Kind, Moment, PoolEnd, SpotAction, What},
+    interruption::{Irrelevant, Parsed, parse},
+};
+
+fn moment(text: &str) -> Moment {
+    text.parse().unwrap()
+}
+
+fn action(i: &Interruption) -> &HookAction {
+    i.hook().unwrap()
+}
+
+fn state_change(state: &str) -> String {
+    body::state_shutting_down.replace("shutting-down", state)
+}
+
+#[test]
+fn a_terminate_action_has_its_instance_group_hook_token_and_way() {
+    let i = one(body::terminate);
+    assert_eq!((i.kind(), i.instance.as_str()), (Kind::TerminateHook, INSTANCE));
+    assert_eq!(i.event_id, "12345678-1234-1234-1234-123456789012");
+    assert_eq!(i.time, Some(moment("2026-03-04T05:06:07Z")));
+    let a = action(&i);
+    assert_eq!((a.group.as_str(), a.hook.as_str()), ("my-asg", "my-hook"));
+    assert_eq!(a.token.as_ref().unwrap().as_str(), "87654321-4321-4321-4321-210987654321");
+    assert_eq!((a.origin, a.destination), (Some(PoolEnd::Group), Some(PoolEnd::Ec2)));
+    assert_eq!(a.purpose, HookPurpose::Ordinary);
+}
+
+#[test]
+fn a_native_notification_has_the_same_and_its_request_stands_for_the_event_id() {
+    let i = one(body::native_terminate);
+    assert_eq!((i.kind(), i.instance.as_str()), (Kind::TerminateHook, INSTANCE));
+    assert_eq!(i.event_id, "18b2ec17-3e9b-4c15-8024-ff2e8ce8786a");
+    assert_eq!(i.time, Some(moment("2021-01-19T00:36:26.533Z")));
+    assert_eq!(action(&i).token.as_ref().unwrap().as_str(), "71514b9d-6a40-4b26-8523-05e7ee35fa40");
+}
+
+#[test]
+fn a_launch_action_is_told_from_a_terminate_action() {
+    let i = one(body::launch);
+    assert_eq!((i.kind(), action(&i).origin, action(&i).destination), (Kind::LaunchHook, Some(PoolEnd::Ec2), Some(PoolEnd::Group)));
+    let native = body::native_terminate.replace("TERMINATING", "LAUNCHING");
+    assert_eq!(one(native).kind(), Kind::LaunchHook);
+}
+
+#[test]
+fn the_ends_of_a_warm_pool_are_read() {
+    let to = one(body::terminate_to_warm_pool);
+    assert_eq!((action(&to).origin, action(&to).destination), (Some(PoolEnd::Group), Some(PoolEnd::WarmPool)));
+    assert_eq!(to.time, Some(moment("2021-01-13T00:12:37.214Z")));
+    let within = one(body::terminate_in_warm_pool);
+    assert_eq!((action(&within).origin, action(&within).destination), (Some(PoolEnd::WarmPool), Some(PoolEnd::Ec2)));
+    let newer = one(body::terminate.replace(r#""Origin":"AutoScalingGroup""#, r#""Origin":"Moon""#));
+    assert_eq!(action(&newer).origin, None);
+}
+
+#[test]
+fn a_root_volume_replacement_is_told_from_a_termination() {
+    let i = one(body::replace_root_volume);
+    assert_eq!((i.kind(), action(&i).purpose), (Kind::TerminateHook, HookPurpose::ReplaceRootVolume));
+    let unsaid = body::replace_root_volume.replace(r#","Action":"ReplaceRootVolume""#, "");
+    assert_eq!(action(&one(unsaid)).purpose, HookPurpose::ReplaceRootVolume, "from the group to the group");
+    let other = body::terminate.replace(r#""Origin""#, r#""Action":"Terminate","Origin""#);
+    assert_eq!(action(&one(other)).purpose, HookPurpose::Ordinary);
+}
+
+#[test]
+fn a_token_that_cannot_be_one_is_left_out() {
+    let i = one(body::terminate.replace("87654321-4321-4321-4321-210987654321", "short"));
+    assert_eq!(action(&i).token, None);
+}
+
+#[test]
+fn c17_an_ordinary_launch_that_succeeded_is_no_business_of_ours_one_out_of_a_warm_pool_is() {
+    assert_eq!(parse(body::launch_successful), Ok(Parsed::Irrelevant(Irrelevant::OrdinaryLaunch)));
+    let unsaid = body::launch_successful.replace(r#","Origin":"EC2""#, "");
+    assert_eq!(parse(unsaid), Ok(Parsed::Irrelevant(Irrelevant::OrdinaryLaunch)));
+    let back = one(body::launch_successful.replace(r#""Origin":"EC2""#, r#""Origin":"WarmPool""#));
+    assert_eq!(back.what, What::LaunchSuccessful { group: "my-asg".into() });
+}
+
+#[test]
+fn a_spot_warning_says_what_will_happen_and_the_worst_is_assumed_of_an_unknown_word() {
+    for (text, expected) in [
+        (body::spot_terminate.to_owned(), SpotAction::Terminate),
+        (body::spot_stop.to_owned(), SpotAction::Stop),
+        (body::spot_hibernate.to_owned(), SpotAction::Hibernate),
+        (body::spot_stop.replace(r#""stop""#, r#""evaporate""#), SpotAction::Terminate),
+        (body::spot_stop.replace(r#","instance-action":"stop""#, ""), SpotAction::Terminate),
+    ] {
+        assert_eq!(one(&text).what, What::Spot(expected), "{text}");
+    }
+}
+
+#[test]
+fn an_empty_unreadable_or_missing_time_is_no_time_and_the_interruption_stands() {
+    for time in [r#""time":"""#, r#""time":"yesterday""#, r#""time":null"#, r#""other":1"#] {
+        let text = body::spot_terminate.replace(r#""time":"2026-03-04T05:06:07Z""#, time);
+        assert_eq!((one(&text).time, one(&text).kind()), (None, Kind::Spot), "{time}");
+    }
+}
+
+#[test]
+fn times_are_read_with_and_without_milliseconds_and_with_an_offset() {
+    for (text, same) in [
+        ("2026-03-04T05:06:07Z", "2026-03-04T05:06:07Z"),
+        ("2026-03-04T05:06:07.214Z", "2026-03-04T05:06:07.214Z"),
+        ("2026-03-04T06:06:07+01:00", "2026-03-04T05:06:07Z"),
+    ] {
+        assert_eq!(one(body::rebalance.replace("2026-03-04T05:06:07Z", text)).time, Some(moment(same)), "{text}");
+    }
+}
+
+#[test]
+fn a_capacity_warning_is_read_with_either_spelling_and_with_resources_as_string_or_list() {
+    let hyphen = body::capacity.replace("detail_type", "detail-type");
+    let list = hyphen.replace(r#""resources":"arn:aws:ec2:eu-west-1:123456789012:instance/i-1234567890abcdef0""#, r#""resources":["x"]"#);
+    assert_ne!(list, hyphen);
+    for text in [body::capacity, &hyphen, &list] {
+        let i = one(text);
+        assert_eq!((i.instance.as_str(), &i.what), (INSTANCE, &What::Capacity { ends: Some(moment("2026-03-04T05:08:07Z")) }));
+    }
+    let unsaid = body::capacity.replace("instance-termination-time", "x");
+    assert_eq!(one(unsaid).what, What::Capacity { ends: None });
+}
+
+#[test]
+fn the_four_ending_states_are_interruptions() {
+    for state in ["stopping", "stopped", "shutting-down", "terminated"] {
+        let i = one(state_change(state));
+        assert_eq!((i.instance.as_str(), &i.what), ("i-abcd1111", &What::StateChange(state.parse().unwrap())), "{state}");
+    }
+}
+
+#[test]
+fn c19_a_state_that_ends_nothing_or_that_ec2_does_not_have_is_ignored() {
+    for state in ["pending", "running"] {
+        assert_eq!(parse(state_change(state)), Ok(Parsed::Irrelevant(Irrelevant::StateNotEnding)), "{state}");
+    }
+    assert_eq!(parse(state_change("creating")), Ok(Parsed::Irrelevant(Irrelevant::UnknownState)));
+}
+
+#[test]
+fn c20_an_empty_state_or_a_part_of_one_is_ignored() {
+    for state in ["", "stop", "ing", "stopping,stopped", "Stopped", " stopped"] {
+        assert_eq!(parse(state_change(state)), Ok(Parsed::Irrelevant(Irrelevant::UnknownState)), "{state:?}");
+    }
+}
+
+#[test]
+fn c22_a_health_event_is_one_interruption_for_each_instance_in_it() {
+    let all = interruptions(body::health);
+    assert_eq!(all.iter().map(|i| i.instance.as_str()).collect::<Vec<_>>(), [INSTANCE, "i-abcd1111"]);
+    for i in all {
+        let What::Health(notice) = i.what else { panic!("{i:?}") };
+        assert_eq!(notice.code, "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED");
+        assert_eq!(notice.communication_id.as_deref(), Some("1234abc01232a4012345678-1"));
+        assert_eq!(notice.starts, Some(moment("2016-06-05T15:10:09Z")), "RFC 1123, whatever it says of the day of the week");
+        assert!(!notice.closed);
+    }
+}
+
+#[test]
+fn a_health_event_names_instances_by_id_or_arn_and_each_counts_once() {
+    let arn = r#"{"entityValue":"arn:aws:ec2:eu-west-1:123456789012:instance/i-abcd1111"},{"entityValue":"i-abcd1111"}"#;
+    let all = interruptions(body::health.replace(r#"{"entityValue":"i-abcd1111"}"#, arn));
+    assert_eq!(all.len(), 2);
+    let closed = interruptions(body::health.replace("upcoming", "closed"));
+    assert!(closed.iter().all(|i| matches!(&i.what, What::Health(n) if n.closed)));
+}
+
+#[test]
+fn c23_health_about_something_else_is_no_business_of_ours() {
+    for (from, to, reason) in [
+        (r#""service":"EC2""#, r#""service":"RDS""#, Irrelevant::OtherHealthService),
+        (r#""scheduledChange""#, r#""issue""#, Irrelevant::OtherHealthCategory),
+        (r#""scheduledChange""#, r#""accountNotification""#, Irrelevant::OtherHealthCategory),
+        (r#""entityValue":"i-"#, r#""entityValue":"vol-"#, Irrelevant::NoInstance),
+        ("affectedEntities", "otherEntities", Irrelevant::NoInstance),
+    ] {
+        assert_eq!(parse(body::health.replace(from, to)), Ok(Parsed::Irrelevant(reason)), "{to}");
+    }
+}
+
+#[test]
+fn c05_a_test_notification_in_an_event_is_one() {
+    assert_eq!(parse(body::terminate_test), Ok(Parsed::TestNotification));
+    let only_event =
+        body::terminate.replace(r#""LifecycleTransition":"autoscaling:EC2_INSTANCE_TERMINATING""#, r#""Event":"autoscaling:TEST_NOTIFICATION""#);
+    assert_eq!(parse(only_event), Ok(Parsed::TestNotification));
+}
+
+#[test]
+fn c07_a_native_test_notification_is_one() {
+    assert_eq!(parse(body::native_test), Ok(Parsed::TestNotification));
+    assert_eq!(parse(body::sns_test), Ok(Parsed::TestNotification));
+    assert_eq!(parse(body::native_test.replace(r#""Event""#, r#""LifecycleTransition""#)), Ok(Parsed::TestNotification));
+}
+
+#[test]
+fn c08_a_bare_wrapper_around_a_native_notification_changes_nothing() {
+    assert_eq!(parse(body::wrapped_native), parse(body::native_terminate));
+}
+
+#[test]
+fn c09_an_sns_envelope_changes_nothing() {
+    for (enveloped, plain) in
+        [(body::sns_native, body::native_terminate), (body::sns_terminate, body::terminate), (body::sns_spot, body::spot_terminate)]
+    {
+        assert_eq!(parse(enveloped), parse(plain));
+    }
+    for (name, plain) in body::CORPUS.iter().filter(|(name, _)| !name.starts_with("sns") && !name.starts_with("wrapped")) {
+        assert_eq!(parse(in_envelope(plain)), parse(plain), "{name}");
+        assert_eq!(parse(in_envelope(&in_envelope(plain))), parse(plain), "{name}: a topic that forwards to a topic");
+    }
+}
+
+#[test]
+fn a_notification_in_lines_of_text_is_read_as_the_same_in_json() {
+    assert_eq!(parse(body::sns_native_lines), parse(body::native_terminate));
+}
+
+#[test]
+fn c16_an_unknown_source_or_detail_type_is_no_business_of_ours() {
+    assert_eq!(parse(body::other_source), Ok(Parsed::Irrelevant(Irrelevant::OtherSource)));
+    for (text, from) in [
+        (body::terminate, "EC2 Instance-terminate Lifecycle Action"),
+        (body::rebalance, "EC2 Instance Rebalance Recommendation"),
+        (body::health, "AWS Health Event"),
+    ] {
+        assert_eq!(parse(text.replace(from, "Something Else")), Ok(Parsed::Irrelevant(Irrelevant::OtherDetailType)));
+    }
+    let scaling = body::native_test.replace("TEST_NOTIFICATION", "EC2_INSTANCE_LAUNCH");
+    assert_eq!(parse(scaling), Ok(Parsed::Irrelevant(Irrelevant::OtherNotification)));
+}
+
+#[test]
+fn fields_that_nobody_needs_may_hold_anything() {
+    let text =
+        body::spot_terminate.replace(r#""account":"123456789012""#, r#""account":{"x":[1,2]},"new":null"#).replace(r#""region":"eu-west-1","#, "");
+    assert_eq!(one(text).kind(), Kind::Spot);
+}
