@@ -1,57 +1,402 @@
 //! The drain of one node.
 
-use super::{Effect, Input, Order, Settings, Start, Status};
-use crate::domain::{Moment, NodeName, PodUid};
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Class, DaemonSetState, DispatchInput, Effect, Input, Limits, NodeCondition, Note, Order, Outcome, Phase, Settings, Start, Status, Turn, classify,
+    daemon_sets::{DaemonSetKey, DaemonSets, Lookup},
+    pod::{Belongs, Entry, Rules, Tally, Wish},
+    status,
+};
+use crate::domain::{ApiAnswer, Moment, MomentExt, NodeName, Pod, PodKey, PodUid};
 
 /// The drain of one node.
 #[derive(Debug)]
 pub struct Drain {
-    start: Start,
+    node: NodeName,
+    cordoned_at: Moment,
+    own_pod: Option<PodKey>,
     settings: Settings,
+    limits: Limits,
+    pods: BTreeMap<PodUid, Entry>,
+    tally: Tally,
+    daemon_sets: DaemonSets,
+    /// When which pod is to be looked at again.
+    timers: BTreeSet<(Moment, PodUid)>,
+    /// Our own pods among `pods` (the name may be used again).
+    own: BTreeSet<PodUid>,
+    forced: Vec<PodKey>,
+    listed: bool,
+    paused: bool,
+    over: bool,
+    unreachable_since: Option<Moment>,
+    /// What the dispatcher knows of our place.
+    turn: Option<Turn>,
+    only_own_told: bool,
+    out: Vec<Effect>,
 }
 
 impl Drain {
     /// A drain at its take-up: at the accept, after a change of leader.
     #[must_use]
     pub fn new(start: Start, settings: Settings) -> Self {
-        Self { start, settings }
+        Self {
+            node: start.node,
+            cordoned_at: start.cordoned_at,
+            own_pod: start.own_pod,
+            settings,
+            limits: start.limits,
+            pods: BTreeMap::new(),
+            tally: Tally::default(),
+            daemon_sets: DaemonSets::default(),
+            timers: BTreeSet::new(),
+            own: BTreeSet::new(),
+            forced: Vec::new(),
+            listed: false,
+            paused: false,
+            over: false,
+            unreachable_since: None,
+            turn: None,
+            only_own_told: false,
+            out: Vec::new(),
+        }
     }
 
     /// Its node.
     #[must_use]
     pub fn node(&self) -> &NodeName {
-        &self.start.node
+        &self.node
     }
 
     /// Takes an input and says what is to be done.
     pub fn step(&mut self, now: Moment, input: Input) -> Vec<Effect> {
-        let _ = (now, input, &self.settings);
-        Vec::new()
+        if self.over {
+            return Vec::new();
+        }
+        self.take(now, input);
+        self.look_at_due(now);
+        self.end_if_over(now);
+        if !self.over {
+            self.tell_turn();
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    fn take(&mut self, now: Moment, input: Input) {
+        match input {
+            Input::Listed(pods) => self.listed(now, pods),
+            Input::Changed(pod) => {
+                if let Some((uid, matters)) = self.insert(pod) {
+                    self.look_at(now, &uid, matters);
+                }
+            }
+            Input::Gone(uid) => self.remove(now, &uid),
+            Input::DaemonSet { namespace, name, state } => self.daemon_set(now, (namespace, name), state),
+            Input::Paused if !self.paused => {
+                self.paused = true;
+                self.look_at_all(now);
+            }
+            Input::Resumed(limits) if self.paused => {
+                self.paused = false;
+                self.limits = limits;
+                self.unreachable_since = self.unreachable_since.map(|_| now);
+                self.look_at_all(now);
+            }
+            Input::Limits(limits) | Input::Resumed(limits) => self.limit(now, limits),
+            Input::Node(condition) => self.condition(now, condition),
+            Input::Answer { order, answer } => self.answered(now, &order, &answer),
+            Input::Release => self.end(Outcome::Released { left: self.left() }),
+            Input::Paused | Input::Tick => {}
+        }
     }
 
     /// What to send for a pod that the dispatcher let go, computed for `now`; `None`: nothing is wanted for it any more.
     #[must_use]
     pub fn order(&self, uid: &PodUid, now: Moment) -> Option<Order> {
-        let _ = (uid, now);
-        None
+        self.pods.get(uid)?.order(&self.rules(), now)
     }
 
     /// When it wants an [`Input::Tick`].
     #[must_use]
     pub fn next_wake(&self) -> Option<Moment> {
-        None
+        if self.over {
+            return None;
+        }
+        let pod = self.timers.first().map(|(at, _)| *at);
+        let empty = (self.listed && self.tally.left == 0).then(|| self.empty_from());
+        let (unreachable, end) = if self.paused { (None, None) } else { (self.unreachable_until(), self.limits.end_at) };
+        [pod, empty, unreachable, end].into_iter().flatten().min()
     }
 
     /// Every pod that counts is terminating (or none is left): the node's load balancers need it no more.
     #[must_use]
-    pub fn is_last_pod_terminating(&self) -> bool {
-        false
+    pub const fn is_last_pod_terminating(&self) -> bool {
+        self.listed && self.tally.terminating == self.tally.left
     }
 
     /// What it says of itself.
     #[must_use]
     pub fn status(&self, now: Moment) -> Status {
-        let _ = now;
-        Status { phase: super::Phase::Listing, counts: super::Counts::default(), blocked: Vec::new(), forced: Vec::new(), ends_at: None }
+        let phase = match (self.over, self.paused, self.listed) {
+            (true, ..) => Phase::Ended,
+            (_, true, _) => Phase::Paused,
+            (.., false) => Phase::Listing,
+            _ => Phase::Draining,
+        };
+        let (counts, blocked) = status::summary(self.pods.values(), self.tally);
+        let unreachable = self.unreachable_until();
+        let ends_at = [self.limits.end_at, unreachable].into_iter().flatten().min().map(|at| if self.over { now.min(at) } else { at });
+        Status { phase, counts, blocked, forced: self.forced.clone(), ends_at }
+    }
+
+    // ---- pods ----
+
+    fn rules(&self) -> Rules<'_> {
+        Rules { limits: &self.limits, settings: &self.settings, still: self.paused || self.over, own_may_go: self.listed && self.tally.others == 0 }
+    }
+
+    /// Takes all pods first and looks at them afterwards: our own pod must not seem to be the last one in between.
+    fn listed(&mut self, now: Moment, pods: Vec<Pod>) {
+        let seen: BTreeSet<PodUid> = pods.iter().map(|p| p.uid.clone()).collect();
+        let lost: Vec<PodUid> = self.pods.keys().filter(|uid| !seen.contains(*uid)).cloned().collect();
+        let changed: Vec<_> = pods.into_iter().filter_map(|pod| self.insert(pod)).collect();
+        self.listed = true;
+        for uid in lost {
+            self.remove(now, &uid);
+        }
+        for (uid, matters) in changed {
+            self.look_at(now, &uid, matters);
+        }
+    }
+
+    /// Takes a pod in, or what is new of it, without looking at what follows. Whether the dispatcher should hear of it even if the same is wanted.
+    fn insert(&mut self, pod: Pod) -> Option<(PodUid, bool)> {
+        if pod.node.as_ref().is_some_and(|node| *node != self.node) {
+            return None;
+        }
+        let uid = pod.uid.clone();
+        let (before, matters) = if let Some(entry) = self.pods.get_mut(&uid) {
+            (entry.tally(), entry.update(pod))
+        } else {
+            let entry = Entry::new(pod, self.own_pod.as_ref());
+            if entry.own {
+                self.own.insert(uid.clone());
+            }
+            self.pods.insert(uid.clone(), entry);
+            (Tally::default(), false)
+        };
+        self.sort_in(&uid);
+        if let Some(entry) = self.pods.get(&uid) {
+            self.tally.replace(before, entry.tally());
+        }
+        Some((uid, matters))
+    }
+
+    /// Finds out whether a DaemonSet's pod counts, or asks.
+    fn sort_in(&mut self, uid: &PodUid) {
+        let Some(entry) = self.pods.get_mut(uid).filter(|e| e.belongs == Belongs::Unknown && !e.gone) else { return };
+        let Some(owner) = &entry.pod.owner else { return };
+        let key = (entry.pod.key.namespace.clone(), owner.name.clone());
+        match self.daemon_sets.look_up(&key, uid) {
+            Lookup::Known(DaemonSetState::Gone) => {
+                entry.belongs = Belongs::Counts;
+                self.out.push(Effect::Note(Note::OrphanedDaemonSet { pod: entry.pod.key.clone(), daemon_set: key.1 }));
+            }
+            Lookup::Known(DaemonSetState::There | DaemonSetState::Unreadable) => entry.belongs = Belongs::Untouched,
+            Lookup::Ask => self.out.push(Effect::AskDaemonSet { namespace: key.0, name: key.1 }),
+            Lookup::Wait => {}
+        }
+    }
+
+    fn daemon_set(&mut self, now: Moment, key: DaemonSetKey, state: DaemonSetState) {
+        for uid in self.daemon_sets.answer(key, state) {
+            let Some(before) = self.pods.get(&uid).map(Entry::tally) else { continue };
+            self.sort_in(&uid);
+            if let Some(entry) = self.pods.get(&uid) {
+                self.tally.replace(before, entry.tally());
+            }
+            self.look_at(now, &uid, false);
+        }
+        self.look_at_own(now);
+    }
+
+    fn remove(&mut self, now: Moment, uid: &PodUid) {
+        let Some(entry) = self.pods.remove(uid) else { return };
+        self.tally.replace(entry.tally(), Tally::default());
+        if let Some(at) = entry.wake {
+            self.timers.remove(&(at, uid.clone()));
+        }
+        if entry.told != Wish::Nothing {
+            self.out.push(Effect::Dispatch(DispatchInput::Unwant { uid: uid.clone() }));
+        }
+        if entry.own {
+            self.own.remove(uid);
+        }
+        self.look_at_own(now);
+    }
+
+    // ---- what is wanted ----
+
+    /// Looks at one pod after something changed, and at our own when that makes it the last one (or no longer the last).
+    fn look_at(&mut self, now: Moment, uid: &PodUid, matters: bool) {
+        self.look_at_one(now, uid, matters);
+        self.look_at_own(now);
+    }
+
+    fn look_at_own(&mut self, now: Moment) {
+        for uid in self.own.clone() {
+            self.look_at_one(now, &uid, false);
+        }
+    }
+
+    fn look_at_all(&mut self, now: Moment) {
+        let all: Vec<PodUid> = self.pods.keys().cloned().collect();
+        for uid in all {
+            self.look_at_one(now, &uid, false);
+        }
+    }
+
+    fn look_at_due(&mut self, now: Moment) {
+        while let Some((at, uid)) = self.timers.first().filter(|(at, _)| *at <= now).cloned() {
+            self.timers.remove(&(at, uid.clone()));
+            self.look_at_one(now, &uid, false);
+        }
+    }
+
+    /// Tells the dispatcher what is wanted for a pod, if that is new; says aloud what has to be; sets its timer.
+    fn look_at_one(&mut self, now: Moment, uid: &PodUid, matters: bool) {
+        let Some(mut entry) = self.pods.remove(uid) else { return };
+        entry.age(&self.settings, now);
+        if let Some(block) = entry.block.as_mut().filter(|b| !b.told && b.since.plus(self.settings.tell_blocked_after) <= now) {
+            block.told = true;
+            let (reason, message, since) = (block.reason, block.message.clone(), block.since);
+            self.out.push(Effect::Note(Note::Blocked { pod: entry.pod.key.clone(), reason, message, since }));
+        }
+        let wish = entry.wish(&self.rules(), now);
+        if wish != entry.told || matters && wish != Wish::Nothing {
+            entry.told = wish;
+            self.tell(&entry, wish);
+        }
+        let wake = entry.next_change(&self.rules(), now);
+        if wake != entry.wake {
+            if let Some(at) = entry.wake {
+                self.timers.remove(&(at, uid.clone()));
+            }
+            self.timers.extend(wake.map(|at| (at, uid.clone())));
+            entry.wake = wake;
+        }
+        self.pods.insert(uid.clone(), entry);
+    }
+
+    fn tell(&mut self, entry: &Entry, wish: Wish) {
+        let uid = entry.pod.uid.clone();
+        if wish == Wish::Nothing {
+            self.out.push(Effect::Dispatch(DispatchInput::Unwant { uid }));
+            return;
+        }
+        if entry.own && !self.only_own_told {
+            self.only_own_told = true;
+            self.out.push(Effect::OnlyOwnPodLeft);
+        }
+        let delete = matches!(wish, Wish::Delete(_));
+        self.out.push(Effect::Dispatch(DispatchInput::Want { node: self.node.clone(), pod: entry.pod.clone(), delete }));
+    }
+
+    fn tell_turn(&mut self) {
+        let deadline = self.limits.force_at.or(self.limits.end_at).unwrap_or(Moment::MAX);
+        let turn = Turn { relaxed: !self.limits.urgent, deadline, left: self.tally.left };
+        if self.turn != Some(turn) {
+            self.turn = Some(turn);
+            self.out.insert(0, Effect::Dispatch(DispatchInput::Turn { node: self.node.clone(), turn }));
+        }
+    }
+
+    // ---- answers ----
+
+    fn answered(&mut self, now: Moment, order: &Order, answer: &ApiAnswer) {
+        let Some(entry) = self.pods.get_mut(order.uid()).filter(|e| !e.gone) else { return };
+        let (class, before, key) = (classify(answer), entry.tally(), entry.pod.key.clone());
+        match (class, order) {
+            (Class::Accepted, _) => {
+                entry.told = Wish::Nothing;
+                let note = entry.accepted(now, order, self.limits.force_at);
+                if matches!(note, Some(Note::Forced { .. })) {
+                    self.forced.push(key);
+                }
+                self.out.extend(note.map(Effect::Note));
+            }
+            (Class::Gone, _) => {
+                entry.told = Wish::Nothing;
+                entry.gone = true;
+            }
+            _ => {
+                entry.refuse(now, class, order, &answer.message);
+                if class == Class::Malformed && !std::mem::replace(&mut entry.malformed, true) {
+                    self.out.push(Effect::Note(Note::Malformed { pod: key, message: answer.message.clone() }));
+                }
+            }
+        }
+        self.tally.replace(before, entry.tally());
+        self.look_at(now, order.uid(), false);
+    }
+
+    // ---- the end ----
+
+    fn limit(&mut self, now: Moment, limits: Limits) {
+        if limits != self.limits {
+            self.limits = limits;
+            self.look_at_all(now);
+        }
+    }
+
+    fn condition(&mut self, now: Moment, condition: NodeCondition) {
+        match condition {
+            NodeCondition::Fine => self.unreachable_since = None,
+            NodeCondition::Unreachable => {
+                self.unreachable_since.get_or_insert(now);
+            }
+            NodeCondition::Deleted => self.end(Outcome::NodeGone),
+            NodeCondition::InstanceOver => self.end(Outcome::InstanceOver),
+        }
+    }
+
+    fn unreachable_until(&self) -> Option<Moment> {
+        self.unreachable_since.map(|at| at.plus(self.settings.unreachable_wait))
+    }
+
+    /// From when on an empty node is drained: pods that were being bound at the cordon have arrived by then. No deadline waits for that.
+    fn empty_from(&self) -> Moment {
+        let settled = self.cordoned_at.plus(self.settings.min_drain);
+        [self.limits.force_at, self.limits.end_at].into_iter().flatten().fold(settled, Moment::min)
+    }
+
+    fn end_if_over(&mut self, now: Moment) {
+        if self.over {
+            return;
+        }
+        if self.listed && self.tally.left == 0 && self.empty_from() <= now {
+            self.end(Outcome::Empty);
+        } else if self.paused {
+            // The deadline stands and is shown, but does not end what must not be forced.
+        } else if self.limits.end_at.is_some_and(|at| at <= now) {
+            let left = self.left();
+            self.end(if self.limits.force_at.is_some() { Outcome::DeadlineReached { left } } else { Outcome::TimedOut { left } });
+        } else if self.unreachable_until().is_some_and(|at| at <= now) {
+            self.end(Outcome::Unreachable { left: self.left() });
+        }
+    }
+
+    fn left(&self) -> Vec<PodKey> {
+        let mut left: Vec<_> = self.pods.values().filter(|e| e.tally().left > 0).map(|e| e.pod.key.clone()).collect();
+        left.sort();
+        left
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        self.over = true;
+        // Nothing of this step is wanted any more, except to be heard.
+        self.out.retain(|e| matches!(e, Effect::Note(_)));
+        self.out.push(Effect::Dispatch(DispatchInput::Closed { node: self.node.clone() }));
+        self.out.push(Effect::Ended(outcome));
     }
 }

@@ -15,6 +15,7 @@
 //! Both are synchronous and deterministic: the same inputs at the same moments give the same effects.
 
 mod answer;
+mod daemon_sets;
 mod dispatch;
 mod effect;
 mod force;
@@ -22,6 +23,7 @@ mod force;
 mod input;
 
 mod machine;
+mod pod;
 
 mod status;
 mod turn;

@@ -1,5 +1,6 @@
 //! What a drain says of itself.
 
+use super::pod::{Belongs, Entry, Tally};
 use crate::domain::{Moment, PodKey};
 
 /// What a drain says of itself.
@@ -133,4 +134,24 @@ impl BlockReason {
             Self::Error => "error",
         }
     }
+}
+
+/// Counts the pods and lists what blocks them.
+pub(super) fn summary<'a>(pods: impl Iterator<Item = &'a Entry>, tally: Tally) -> (Counts, Vec<Blocked>) {
+    let mut counts = Counts { left: tally.left, unknown: tally.unknown, ..Counts::default() };
+    let mut blocked = Vec::new();
+    for entry in pods.filter(|e| !e.gone) {
+        match (&entry.block, entry.belongs) {
+            (_, Belongs::Untouched) => counts.untouched += 1,
+            (_, Belongs::Unknown) => {}
+            (Some(block), Belongs::Counts) => {
+                counts.blocked += 1;
+                blocked.push(Blocked { pod: entry.pod.key.clone(), reason: block.reason, message: block.message.clone(), since: block.since });
+            }
+            (None, Belongs::Counts) if entry.pod.deletion.is_some() || entry.accepted_at.is_some() => counts.leaving += 1,
+            (None, Belongs::Counts) => counts.waiting += 1,
+        }
+    }
+    blocked.sort_by(|a, b| a.pod.cmp(&b.pod));
+    (counts, blocked)
 }

@@ -1,0 +1,57 @@
+//! What is known of the DaemonSets that own pods of one node: each is asked for once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::DaemonSetState;
+use crate::domain::PodUid;
+
+/// Namespace and name of a DaemonSet.
+pub(super) type DaemonSetKey = (String, String);
+
+#[derive(Debug)]
+enum Asked {
+    /// Asked; these pods wait for the answer.
+    Open(BTreeSet<PodUid>),
+    /// Answered.
+    Known(DaemonSetState),
+}
+
+/// What a look-up says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lookup {
+    /// Nobody has asked yet: ask now.
+    Ask,
+    /// Asked, not answered.
+    Wait,
+    /// Answered.
+    Known(DaemonSetState),
+}
+
+/// What is known of DaemonSets.
+#[derive(Debug, Default)]
+pub(super) struct DaemonSets(BTreeMap<DaemonSetKey, Asked>);
+
+impl DaemonSets {
+    /// What is known of this one; if nothing yet, the pod waits for the answer.
+    pub(super) fn look_up(&mut self, key: &DaemonSetKey, uid: &PodUid) -> Lookup {
+        match self.0.get_mut(key) {
+            Some(Asked::Known(state)) => Lookup::Known(*state),
+            Some(Asked::Open(waiting)) => {
+                waiting.insert(uid.clone());
+                Lookup::Wait
+            }
+            None => {
+                self.0.insert(key.clone(), Asked::Open(BTreeSet::from([uid.clone()])));
+                Lookup::Ask
+            }
+        }
+    }
+
+    /// Takes an answer. The pods that waited for it.
+    pub(super) fn answer(&mut self, key: DaemonSetKey, state: DaemonSetState) -> BTreeSet<PodUid> {
+        match self.0.insert(key, Asked::Known(state)) {
+            Some(Asked::Open(waiting)) => waiting,
+            _ => BTreeSet::new(),
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! One pod of a drain: whether it counts, and what is wanted for it.
+
+use std::sync::Arc;
+
+use super::{BlockReason, Class, DeleteWhy, Limits, Note, Order, Settings, force};
+use crate::domain::{Moment, MomentExt, Pod, PodKey, seconds};
+
+/// Whether a pod counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Belongs {
+    /// It is evicted and waited for.
+    Counts,
+    /// Its DaemonSet was not looked at yet: not touched, but the drain does not end without knowing.
+    Unknown,
+    /// Neither touched nor waited for.
+    Untouched,
+}
+
+impl Belongs {
+    /// What can be said without asking anybody; `Unknown` for a DaemonSet's pod.
+    ///
+    /// Finished pods stay: their logs and status are of use, and they hold nothing. Mirror pods belong to the kubelet. A
+    /// toleration that names our taint says that the pod wants to stay to the end.
+    pub(super) fn at_first_sight(pod: &Pod) -> Self {
+        if pod.phase.is_finished() || pod.mirror || pod.tolerates_us {
+            Self::Untouched
+        } else if pod.owner.as_ref().is_some_and(crate::domain::Owner::is_daemon_set) {
+            Self::Unknown
+        } else {
+            Self::Counts
+        }
+    }
+}
+
+/// What is wanted for a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wish {
+    Nothing,
+    Evict,
+    Delete(DeleteWhy),
+}
+
+/// Why a pod does not go.
+#[derive(Debug, Clone)]
+pub(super) struct Block {
+    pub(super) reason: BlockReason,
+    pub(super) message: String,
+    pub(super) since: Moment,
+    pub(super) told: bool,
+}
+
+/// How many pods are in which state: the sum over all entries, kept up to date at each change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Tally {
+    /// Those that count or may count, and are there.
+    pub(super) left: usize,
+    /// Those of `left` whose DaemonSet is not known yet.
+    pub(super) unknown: usize,
+    /// Those of `left` that are terminating.
+    pub(super) terminating: usize,
+    /// Those of `left` that are not our own pod.
+    pub(super) others: usize,
+}
+
+impl Tally {
+    pub(super) const fn replace(&mut self, before: Self, after: Self) {
+        self.left = self.left.saturating_sub(before.left) + after.left;
+        self.unknown = self.unknown.saturating_sub(before.unknown) + after.unknown;
+        self.terminating = self.terminating.saturating_sub(before.terminating) + after.terminating;
+        self.others = self.others.saturating_sub(before.others) + after.others;
+    }
+}
+
+/// What holds for all pods of the drain at this moment.
+pub(super) struct Rules<'a> {
+    pub(super) limits: &'a Limits,
+    pub(super) settings: &'a Settings,
+    /// The brake is on, or the drain is over.
+    pub(super) still: bool,
+    /// Nothing that counts is left but our own pod.
+    pub(super) own_may_go: bool,
+}
+
+/// One pod of a drain.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) pod: Arc<Pod>,
+    pub(super) belongs: Belongs,
+    /// It is our own.
+    pub(super) own: bool,
+    /// What the dispatcher believes to be wanted.
+    pub(super) told: Wish,
+    /// An eviction of it was refused, had no answer, or had no effect: from here on it may be deleted.
+    pub(super) refused: bool,
+    /// When an order was last accepted, as long as no deletion time is seen.
+    pub(super) accepted_at: Option<Moment>,
+    /// The server said that it is gone; the watch will follow.
+    pub(super) gone: bool,
+    pub(super) block: Option<Block>,
+    /// Towards which deadline it was shortened.
+    pub(super) shortened_for: Option<Moment>,
+    /// It was deleted by force; told aloud.
+    pub(super) forced: bool,
+    /// A malformed order for it was told aloud.
+    pub(super) malformed: bool,
+    /// Its entry among the timers.
+    pub(super) wake: Option<Moment>,
+}
+
+impl Entry {
+    pub(super) fn new(pod: Pod, own_pod: Option<&PodKey>) -> Self {
+        Self {
+            own: own_pod == Some(&pod.key),
+            belongs: Belongs::at_first_sight(&pod),
+            pod: Arc::new(pod),
+            told: Wish::Nothing,
+            refused: false,
+            accepted_at: None,
+            gone: false,
+            block: None,
+            shortened_for: None,
+            forced: false,
+            malformed: false,
+            wake: None,
+        }
+    }
+
+    /// It is there and counts.
+    pub(super) fn counts(&self) -> bool {
+        self.belongs == Belongs::Counts && !self.gone
+    }
+
+    /// Its part of the tally.
+    pub(super) fn tally(&self) -> Tally {
+        let one = |yes: bool| usize::from(yes);
+        let left = self.belongs != Belongs::Untouched && !self.gone;
+        Tally {
+            left: one(left),
+            unknown: one(left && self.belongs == Belongs::Unknown),
+            terminating: one(left && self.pod.deletion.is_some()),
+            others: one(left && !self.own),
+        }
+    }
+
+    /// What is wanted for it now.
+    pub(super) fn wish(&self, rules: &Rules<'_>, now: Moment) -> Wish {
+        if rules.still || !self.counts() {
+            return Wish::Nothing;
+        }
+        if self.pod.deletion.is_some() {
+            return if self.outlives_the_deadline(rules) { Wish::Delete(DeleteWhy::Shortened) } else { Wish::Nothing };
+        }
+        if self.own && !rules.own_may_go {
+            return Wish::Nothing;
+        }
+        let forced = self.delete_from(rules).is_some_and(|at| at <= now);
+        match self.accepted_at {
+            _ if forced => Wish::Delete(DeleteWhy::Forced),
+            Some(at) if now < at.plus(rules.settings.ask_again) => Wish::Nothing,
+            _ => Wish::Evict,
+        }
+    }
+
+    /// It is terminating, but will not have ended by the deadline; and was not yet shortened towards it.
+    fn outlives_the_deadline(&self, rules: &Rules<'_>) -> bool {
+        let late = |end: Moment, force_at: Moment| end > force_at.plus(rules.settings.shorten_slack);
+        let Some((deletion, force_at)) = self.pod.deletion.zip(rules.limits.force_at) else { return false };
+        late(deletion, force_at) && self.shortened_for.is_none_or(|before| late(before, force_at))
+    }
+
+    /// From when on it may be deleted by force: only once its eviction was refused or had no answer, or was accepted without effect.
+    fn delete_from(&self, rules: &Rules<'_>) -> Option<Moment> {
+        let from = force::delete_from(rules.settings.force, rules.limits, self.pod.grace)?;
+        match self.accepted_at {
+            // Just accepted: its deletion time is on its way to us, unless the deadline cannot wait for it.
+            Some(at) => Some(at.plus(rules.settings.intercepted_after).min(rules.limits.force_at?.minus(seconds(1))).max(from)),
+            None => self.refused.then_some(from),
+        }
+    }
+
+    /// The next moment after `now` at which the wish or something that is told of it may change by time alone.
+    pub(super) fn next_change(&self, rules: &Rules<'_>, now: Moment) -> Option<Moment> {
+        if !self.counts() {
+            return None;
+        }
+        let settings = rules.settings;
+        let stuck = self.pod.deletion.filter(|_| self.block.is_none()).map(|at| at.plus(settings.stuck_after));
+        let tell = self.block.as_ref().filter(|b| !b.told).map(|b| b.since.plus(settings.tell_blocked_after));
+        let alive = self.pod.deletion.is_none();
+        let accepted = self.accepted_at.filter(|_| alive);
+        let intercepted = accepted.map(|at| at.plus(settings.intercepted_after));
+        let again = accepted.map(|at| at.plus(settings.ask_again));
+        let delete = if alive && !rules.still { self.delete_from(rules) } else { None };
+        [stuck, tell, intercepted, again, delete].into_iter().flatten().filter(|at| *at > now).min()
+    }
+
+    /// What time alone has made of it: stuck in its termination, or intercepted.
+    pub(super) fn age(&mut self, settings: &Settings, now: Moment) {
+        if !self.counts() {
+            return;
+        }
+        if let Some(deletion) = self.pod.deletion {
+            if self.block.is_none() && deletion.plus(settings.stuck_after) <= now {
+                let reason = if self.pod.finalizers { BlockReason::Finalizer } else { BlockReason::TerminatingStuck };
+                self.block = Some(Block { reason, message: String::new(), since: deletion, told: false });
+            }
+        } else if let Some(at) = self.accepted_at
+            && at.plus(settings.intercepted_after) <= now
+        {
+            self.refused = true;
+            self.blocked_by(BlockReason::Intercepted, "", at);
+        }
+    }
+
+    /// It is refused for this reason; since when, if it was already, stays as it was.
+    pub(super) fn blocked_by(&mut self, reason: BlockReason, message: &str, now: Moment) {
+        let before = self.block.take();
+        let (since, told) = before.map_or((now, false), |b| (b.since, b.told));
+        self.block = Some(Block { reason, message: message.to_owned(), since, told });
+    }
+
+    /// Takes what the watch says of it. Whether the dispatcher should hear of it too: its labels or readiness changed.
+    pub(super) fn update(&mut self, pod: Pod) -> bool {
+        let (before, first_sight) = (Belongs::at_first_sight(&self.pod), Belongs::at_first_sight(&pod));
+        // What became known of its DaemonSet still holds, unless it has another owner by now.
+        if first_sight != Belongs::Unknown || before != Belongs::Unknown || pod.owner != self.pod.owner {
+            self.belongs = first_sight;
+        }
+        if pod.deletion.is_some() && self.pod.deletion.is_none() {
+            self.block = None;
+            self.accepted_at = None;
+        }
+        let matters = pod.ready != self.pod.ready || pod.phase != self.pod.phase || pod.labels != self.pod.labels;
+        self.pod = Arc::new(pod);
+        matters
+    }
+
+    /// The order that fulfils the wish.
+    pub(super) fn order(&self, rules: &Rules<'_>, now: Moment) -> Option<Order> {
+        let (pod, uid) = (self.pod.key.clone(), self.pod.uid.clone());
+        let grace = rules.limits.force_at.map(|at| force::grace_towards(at, self.pod.grace, now));
+        match self.wish(rules, now) {
+            Wish::Nothing => None,
+            Wish::Evict => Some(Order::Evict { pod, uid, grace }),
+            Wish::Delete(why) => Some(Order::Delete { pod, uid, grace: grace?, why }),
+        }
+    }
+
+    /// An order for it was accepted. What people should hear of that.
+    pub(super) fn accepted(&mut self, now: Moment, order: &Order, force_at: Option<Moment>) -> Option<Note> {
+        let (pod, own) = (self.pod.key.clone(), self.pod.grace);
+        if self.pod.deletion.is_none() {
+            self.accepted_at = Some(now);
+        }
+        match order {
+            Order::Delete { why: DeleteWhy::Shortened, grace, .. } => {
+                self.shortened_for = force_at;
+                Some(Note::ShortenedGrace { pod, grace: *grace, own })
+            }
+            Order::Delete { grace, .. } => {
+                let reason = self.block.as_ref().map_or(BlockReason::Error, |b| b.reason);
+                (!std::mem::replace(&mut self.forced, true)).then_some(Note::Forced { pod, grace: *grace, reason })
+            }
+            Order::Evict { grace, .. } => {
+                if self.block.as_ref().is_some_and(|b| b.reason != BlockReason::Intercepted) {
+                    self.block = None;
+                }
+                grace.filter(|g| u64::from(*g) < own.as_secs()).map(|grace| Note::ShortenedGrace { pod, grace, own })
+            }
+        }
+    }
+
+    /// An order for it was refused or had no answer. A terminating pod is not blocked by that.
+    pub(super) fn refuse(&mut self, now: Moment, class: Class, order: &Order, message: &str) {
+        if matches!(order, Order::Evict { .. }) {
+            self.refused = true;
+        }
+        if self.pod.deletion.is_none() {
+            self.accepted_at = None;
+            if let Some(reason) = class.blocks() {
+                self.blocked_by(reason, message, now);
+            }
+        }
+    }
+}
