@@ -78,7 +78,9 @@ pub fn accept(node: &Node, interruption: &Interruption, now: Moment, options: &A
         }
         Standing::Released { record, ours_stands: true } if new.brings_an_action_after(&record) => (new.fresh(node, record.before), false),
         Standing::Open(record) if new.adds_to(&record, options) => (new.join(record), true),
-        Standing::Doubtful { record, .. } if new.adds_to(&record, options) => (new.join(hooks_only(record, node)), true),
+        Standing::Doubtful { record, .. } if !new.is_told_by(&record) && new.adds_to(&hooks_only(&record, node), options) => {
+            (new.join(hooks_only(&record, node)), true)
+        }
         Standing::Void { .. } | Standing::Released { .. } | Standing::Open(_) | Standing::Doubtful { .. } => return Accept::Repeat,
     };
     if record.interruptions.len() > MAX_INTERRUPTIONS || record.write().len() > MAX_BYTES {
@@ -154,7 +156,7 @@ impl Newcomer {
         }
         let same_hook = new.group == other.group && new.hook == other.hook;
         let same_action = same_hook && new.token.is_some() && new.token == other.token;
-        let same_id = !new.event.is_empty() && new.event == other.event;
+        let same_id = same_hook && !new.event.is_empty() && new.event == other.event;
         let nameless = new.event.is_empty() && other.event.is_empty();
         let same_words = nameless && same_hook && new.token == other.token && new.ends == other.ends && new.state == other.state;
         same_action || same_id || (same_words && self.is_same_time(other))
@@ -227,8 +229,8 @@ fn salvage(node: &Node) -> Before {
 }
 
 /// A record from before a reboot that something new joins: what it owes may still be open, all else went with that boot.
-fn hooks_only(mut record: Record, node: &Node) -> Record {
-    record.boot.clone_from(&node.boot_id);
-    record.interruptions.retain(|e| matches!(e, Entry::Foreign(_)) || matches!(e, Entry::Known(k) if k.hook.is_some()));
-    record
+fn hooks_only(record: &Record, node: &Node) -> Record {
+    let may_be_open = |e: &&Entry| matches!(e, Entry::Foreign(_)) || matches!(e, Entry::Known(k) if k.hook.is_some());
+    let interruptions = record.interruptions.iter().filter(may_be_open).cloned().collect();
+    Record { boot: node.boot_id.clone(), interruptions, ..record.clone() }
 }
