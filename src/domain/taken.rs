@@ -54,17 +54,24 @@ impl Taken {
         }
     }
 
+    /// Since when its time runs: when it happened, and never later than it was taken on (a clock that is ahead lends no time).
+    #[must_use]
+    pub fn began(&self) -> Moment {
+        self.time.min(self.accepted)
+    }
+
     /// The moment at which the machine goes, from this interruption's own facts: spot its notice + 120 s; capacity the stated
     /// time, else as spot; an ending state 30 s after the event. `None` where that depends on more (a hook) or nothing ends.
     /// An instance that is over (`stopped`, `terminated`) went when the event says.
     #[must_use]
     pub fn machine_goes(&self) -> Option<Moment> {
+        let time = self.began();
         match self.kind? {
-            Kind::Spot => Some(self.time.plus(SPOT_NOTICE)),
-            Kind::Capacity => Some(self.ends.unwrap_or_else(|| self.time.plus(SPOT_NOTICE))),
+            Kind::Spot => Some(time.plus(SPOT_NOTICE)),
+            Kind::Capacity => Some(self.ends.unwrap_or_else(|| time.plus(SPOT_NOTICE))),
             Kind::StateChange => match self.state? {
-                InstanceState::Stopping | InstanceState::ShuttingDown => Some(self.time.plus(ENDING_NOTICE)),
-                InstanceState::Stopped | InstanceState::Terminated => Some(self.time),
+                InstanceState::Stopping | InstanceState::ShuttingDown => Some(time.plus(ENDING_NOTICE)),
+                InstanceState::Stopped | InstanceState::Terminated => Some(time),
                 InstanceState::Pending | InstanceState::Running => None,
             },
             Kind::TerminateHook | Kind::LaunchHook | Kind::LaunchSuccessful | Kind::Rebalance | Kind::Health => None,

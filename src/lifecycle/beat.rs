@@ -7,6 +7,8 @@ use crate::domain::{HookDescription, Moment, MomentExt, seconds};
 
 /// The waits after a failed heartbeat; from then on they double.
 const RETRIES: [Duration; 3] = [seconds(1), seconds(2), seconds(4)];
+/// No timeout, whatever was answered, makes us beat without a pause (AWS allows none under 30 s).
+const LEAST_TIMEOUT: Duration = seconds(1);
 
 /// When the heartbeats of one owed lifecycle action are due.
 ///
@@ -77,6 +79,9 @@ impl BeatSchedule {
     /// For an action whose event is of `event`. `spread` (0 to 1, drawn once) spreads hooks in time.
     #[must_use]
     pub fn new(event: Moment, start: Start, spread: f64, description: Option<HookDescription>) -> Self {
+        let (Start::Received(seen) | Start::TakenOver { at: seen, .. }) = start;
+        // A clock that is ahead of ours puts no heartbeat off.
+        let event = event.min(seen);
         let spread = if spread.is_finite() { spread.clamp(0.0, 1.0) } else { 0.0 };
         let mut schedule = Self {
             event,
@@ -140,13 +145,16 @@ impl BeatSchedule {
     }
 
     /// Our completion was accepted.
-    pub fn completed(&mut self) {
+    pub fn completed(&mut self, now: Moment) {
+        self.note_missed(now);
         self.in_flight = None;
         self.end.get_or_insert(End::Completed);
     }
 
     /// DescribeLifecycleHooks said what the hook is like. A later, looser answer changes the interval, never a deadline.
     pub fn described(&mut self, description: HookDescription) {
+        // The gaps of 10 s until now spread hooks by seconds only: the first gap of the true interval spreads them again.
+        self.is_spread &= self.description.is_some();
         self.bounds = Some(self.bounds.take().map_or_else(
             || description.clone(),
             |old| HookDescription {
@@ -164,7 +172,7 @@ impl BeatSchedule {
     #[must_use]
     pub fn call_limit(&self) -> Duration {
         let timeout = self.timeout();
-        let room = (timeout * 2 / 3).saturating_sub(self.interval()).saturating_sub(seconds(3));
+        let room = two_thirds(timeout).saturating_sub(self.interval()).saturating_sub(seconds(3));
         (room / 3).clamp(seconds(1), seconds(10))
     }
 
@@ -181,8 +189,7 @@ impl BeatSchedule {
     /// `None`: not described, or the heartbeats ended before.
     #[must_use]
     pub fn lapses_at(&self) -> Option<Moment> {
-        let timeout = self.bounds.as_ref()?.heartbeat_timeout;
-        let at = self.window_start().plus(timeout * 2 / 3);
+        let at = self.window_start().plus(two_thirds(self.bounds.as_ref()?.heartbeat_timeout));
         // Ended in time: what stands, stands. Ended too late: the lapse stands.
         if self.end.is_some() && !self.is_missed { None } else { Some(at) }
     }
@@ -226,19 +233,20 @@ impl BeatSchedule {
     }
 
     fn timeout(&self) -> Duration {
-        self.description.as_ref().map_or(UNDESCRIBED_TIMEOUT, |d| d.heartbeat_timeout)
+        self.description.as_ref().map_or(UNDESCRIBED_TIMEOUT, |d| d.heartbeat_timeout.max(LEAST_TIMEOUT))
     }
 
     fn global_end(&self) -> Option<Moment> {
         self.bounds.as_ref().map(|b| self.event.plus(b.global_timeout))
     }
 
-    /// When the window last granted began. Another leader's last heartbeat is not known: it lived, so it was not longer ago
-    /// than an interval before the take-over.
+    /// When the window last granted began. Another leader's last heartbeat is not known: while it lived, it was never longer
+    /// ago than half of the timeout.
     fn window_start(&self) -> Moment {
+        let timeout = self.bounds.as_ref().map_or(UNDESCRIBED_TIMEOUT, |b| b.heartbeat_timeout);
         match (self.granted, self.start) {
             (Some(granted), _) => granted,
-            (None, Start::TakenOver { at, .. } | Start::Received(at)) => self.event.max(at.minus(self.interval())),
+            (None, Start::TakenOver { at, .. } | Start::Received(at)) => self.event.max(at.minus(timeout / 2)),
         }
     }
 
@@ -273,4 +281,8 @@ impl BeatSchedule {
             self.counts.missed += 1;
         }
     }
+}
+
+fn two_thirds(d: Duration) -> Duration {
+    d.saturating_mul(2) / 3
 }

@@ -2,7 +2,12 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::domain::{HookDescription, HookKey, Kind, Moment, Taken, seconds};
+use crate::domain::{HookDescription, HookKey, Kind, Moment, MomentExt, Taken, seconds};
+
+/// How long before its GlobalTimeout a hook is answered.
+const GLOBAL_RESERVE: Duration = seconds(60);
+/// The deadline of a hook that is not described yet.
+const PROVISIONAL: Duration = seconds(3600);
 
 /// What bears on every deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +23,13 @@ pub struct LimitSettings {
 impl Default for LimitSettings {
     fn default() -> Self {
         Self { drain_timeout: None, margin: seconds(5), spot_margin: seconds(10) }
+    }
+}
+
+impl LimitSettings {
+    /// How long a drain may take that nothing else ends.
+    fn patience(&self, hook: Option<&HookDescription>) -> Duration {
+        self.drain_timeout.unwrap_or_else(|| hook.map_or(PROVISIONAL, |d| d.heartbeat_timeout.max(PROVISIONAL)))
     }
 }
 
@@ -52,5 +64,61 @@ pub struct Limits {
 /// that is missing counts as not described.
 #[must_use]
 pub fn limits(taken: &[Taken], hooks: &BTreeMap<HookKey, HookFacts>, take_up: Moment, settings: &LimitSettings) -> Limits {
-    todo!("{taken:?} {hooks:?} {take_up} {settings:?}")
+    let rules = taken.iter().filter_map(|t| Rule::of(t, t.hook.as_ref().and_then(|h| hooks.get(&h.key)), take_up, settings));
+    let earliest = rules.min_by_key(|r| (r.force_at, r.accepted));
+    let patience = taken.iter().map(|t| {
+        let facts = t.hook.as_ref().and_then(|h| hooks.get(&h.key));
+        take_up.max(t.accepted).plus(settings.patience(facts.and_then(|f| f.description.as_ref())))
+    });
+    let ends_anyway = patience.min().unwrap_or_else(|| take_up.plus(settings.patience(None)));
+    let first = taken.iter().map(|t| t.accepted).min().unwrap_or(take_up);
+    Limits {
+        force_at: earliest.map(|r| r.force_at),
+        accepted: earliest.map_or(first, |r| r.accepted),
+        end_at: Some(earliest.map_or(ends_anyway, |r| r.force_at)),
+        urgent: taken.iter().any(Taken::is_urgent),
+        provisional: earliest.is_some_and(|r| r.provisional),
+        kind: earliest.and_then(|r| r.kind),
+    }
+}
+
+/// The deadline that one interruption sets.
+#[derive(Debug, Clone, Copy)]
+struct Rule {
+    force_at: Moment,
+    accepted: Moment,
+    provisional: bool,
+    kind: Option<Kind>,
+}
+
+impl Rule {
+    /// `None`: it was over when the interruption was taken up, or it never sets one.
+    fn of(taken: &Taken, facts: Option<&HookFacts>, take_up: Moment, settings: &LimitSettings) -> Option<Self> {
+        let up = take_up.max(taken.accepted);
+        let force_at = if taken.hook.is_some() {
+            hook_deadline(taken, facts, up, settings)?
+        } else if taken.is_over() {
+            return None;
+        } else {
+            let margin = if taken.kind == Some(Kind::Spot) { settings.spot_margin } else { settings.margin };
+            taken.machine_goes().map(|end| end.minus(margin)).filter(|d| *d > up)?
+        };
+        let provisional = taken.hook.is_some() && facts.is_none_or(|f| f.description.is_none());
+        Some(Self { force_at, accepted: taken.accepted, provisional, kind: taken.kind })
+    }
+}
+
+/// min(event + global timeout − 60 s, accept + drain timeout), or the same from the take-up where that was over by then; and
+/// the end of a window that runs out. All less the margin, and only where that lay ahead at the take-up.
+fn hook_deadline(taken: &Taken, facts: Option<&HookFacts>, up: Moment, settings: &LimitSettings) -> Option<Moment> {
+    let description = facts.and_then(|f| f.description.as_ref());
+    let ahead = |deadline: Moment| Some(deadline.minus(settings.margin)).filter(|d| *d > up);
+    let from = |start: Moment| match description {
+        Some(d) => taken.began().plus(d.global_timeout).minus(GLOBAL_RESERVE).min(start.plus(settings.patience(Some(d)))),
+        // Not described: one hour, or less where `--drain-timeout` is less and rules in any case.
+        None => start.plus(settings.patience(None).min(PROVISIONAL)),
+    };
+    let window = facts.and_then(|f| f.lapse).and_then(ahead);
+    let drain = ahead(from(taken.accepted)).or_else(|| ahead(from(up)));
+    window.into_iter().chain(drain).min()
 }

@@ -59,18 +59,178 @@ pub enum Accept {
 /// - No record, a damaged or void one, or a released one whose cordon or taint is gone: a fresh record.
 /// - An open record: it joins when it owes a new hook or brings an earlier deadline, else it is a repeat. A Node that somebody
 ///   uncordoned meanwhile is not cordoned again; the taint is written in any case.
-/// - A released one whose cordon and taint stand: only an interruption that owes a hook action which the record does not name
-///   replaces it, keeping the before-state.
+/// - A released one whose cordon and taint stand: only an interruption that owes a hook which the record does not name replaces
+///   it, keeping the before-state (so does a later action of a hook that it names).
 /// - The same event twice is a repeat wherever the record is of this instance.
 ///
 /// The taint shows the kind that leaves least time of all that have joined.
 #[must_use]
 pub fn accept(node: &Node, interruption: &Interruption, now: Moment, options: &AcceptOptions) -> Accept {
-    todo!("{node:?} {interruption:?} {now} {options:?}")
+    if node.instance.as_ref().is_some_and(|i| *i != interruption.instance) {
+        return Accept::OtherInstance;
+    }
+    let new = Newcomer::new(interruption, now, options);
+    let (record, joins) = match standing(node, Some(&interruption.instance)) {
+        Standing::None => (new.fresh(node, seen_before(node)), false),
+        Standing::Damaged(_) => (new.fresh(node, salvage(node)), false),
+        Standing::Void { record, .. } | Standing::Released { record, ours_stands: false } if !new.is_told_by(&record) => {
+            (new.fresh(node, before_us(node, &record)), false)
+        }
+        Standing::Released { record, ours_stands: true } if new.brings_an_action_after(&record) => (new.fresh(node, record.before), false),
+        Standing::Open(record) if new.adds_to(&record, options) => (new.join(record), true),
+        Standing::Doubtful { record, .. } if !new.is_told_by(&record) && new.adds_to(&hooks_only(&record, node), options) => {
+            (new.join(hooks_only(&record, node)), true)
+        }
+        Standing::Void { .. } | Standing::Released { .. } | Standing::Open(_) | Standing::Doubtful { .. } => return Accept::Repeat,
+    };
+    if record.interruptions.len() > MAX_INTERRUPTIONS || record.write().len() > MAX_BYTES {
+        return Accept::Full;
+    }
+    let mut patch = NodePatch::new(node);
+    patch.record(&record);
+    patch.taint(shown_kind(&record));
+    let uncordoned_by_hand = joins && !node.unschedulable;
+    if !uncordoned_by_hand {
+        patch.cordon();
+    }
+    let excludes = options.exclude && patch.exclude();
+    Accept::Patch { body: patch.body(), record: Box::new(record), excludes, joins }
 }
 
 /// An accept whose answer was lost had its effect: the re-read Node's record, of this instance, holds this very event.
 #[must_use]
 pub fn recognise(node: &Node, interruption: &Interruption) -> bool {
-    todo!("{node:?} {interruption:?}")
+    let same_instance = node.instance.as_ref().is_none_or(|i| *i == interruption.instance);
+    let Some(Ok(record)) = node.record().map(Record::read) else { return false };
+    same_instance && Newcomer::new(interruption, Moment::UNIX_EPOCH, &AcceptOptions::default()).is_told_by(&record)
+}
+
+/// An interruption on its way into a record.
+struct Newcomer {
+    instance: InstanceId,
+    taken: Taken,
+    entry: Known,
+}
+
+impl Newcomer {
+    fn new(interruption: &Interruption, now: Moment, options: &AcceptOptions) -> Self {
+        let instance = interruption.instance.clone();
+        let taken = Taken::new(interruption, &instance, options.sent, now, options.stale);
+        Self { entry: Known::new(&taken), instance, taken }
+    }
+
+    fn fresh(self, node: &Node, before: Before) -> Record {
+        Record {
+            version: VERSION,
+            instance: self.instance,
+            boot: node.boot_id.clone(),
+            before,
+            interruptions: vec![Entry::Known(Box::new(self.entry))],
+            released: None,
+            rest: Map::new(),
+        }
+    }
+
+    /// Where the record is full, an interruption that owes nothing gives way: the newcomer owes something or ends earlier.
+    fn join(self, mut record: Record) -> Record {
+        if record.interruptions.len() >= MAX_INTERRUPTIONS
+            && let Some(at) = record.interruptions.iter().position(|e| matches!(e, Entry::Known(k) if k.hook.is_none()))
+        {
+            record.interruptions.remove(at);
+        }
+        record.interruptions.push(Entry::Known(Box::new(self.entry)));
+        record
+    }
+
+    /// The record, of this instance, holds this very event.
+    fn is_told_by(&self, record: &Record) -> bool {
+        record.instance == self.instance && record.known().any(|k| self.is_same_event(k))
+    }
+
+    /// By the event's id, or by the action's token (EventBridge and Auto Scaling tell one action under two ids). An event
+    /// without an id is known by all that it says.
+    fn is_same_event(&self, other: &Known) -> bool {
+        let new = &self.entry;
+        if new.kind != other.kind {
+            return false;
+        }
+        let same_hook = new.group == other.group && new.hook == other.hook;
+        let same_action = same_hook && new.token.is_some() && new.token == other.token;
+        let same_id = same_hook && !new.event.is_empty() && new.event == other.event;
+        let nameless = new.event.is_empty() && other.event.is_empty();
+        let same_words = nameless && same_hook && new.token == other.token && new.ends == other.ends && new.state == other.state;
+        same_action || same_id || (same_words && self.is_same_time(other))
+    }
+
+    /// An event without a time is of whatever time: only the moment at which its message came stood in for it.
+    fn is_same_time(&self, other: &Known) -> bool {
+        self.taken.time == self.taken.accepted || self.entry.time == other.time
+    }
+
+    /// It owes a hook that the record does not name.
+    fn owes_a_new_hook(&self, record: &Record) -> bool {
+        self.entry.hook.is_some() && !record.known().any(|k| k.group == self.entry.group && k.hook == self.entry.hook)
+    }
+
+    /// It owes a hook that the released record does not name. A later action of a hook that it does name counts as well: one
+    /// that began after the release, under another token (an instance that came back from a warm pool and goes again).
+    fn brings_an_action_after(&self, record: &Record) -> bool {
+        let began_later = record.released.as_ref().is_some_and(|r| self.entry.time > r.at);
+        let other_token = self.entry.token.is_some() && record.known().all(|k| k.token != self.entry.token);
+        let later_action = self.entry.hook.is_some() && began_later && other_token;
+        !self.is_told_by(record) && (self.owes_a_new_hook(record) || later_action)
+    }
+
+    /// It owes a new hook, or brings an earlier deadline than all that the open record holds.
+    fn adds_to(&self, record: &Record, options: &AcceptOptions) -> bool {
+        let earliest = record.taken(&self.instance).iter().filter_map(|t| expected_end(t, options.drain_timeout)).min();
+        let earlier = match (expected_end(&self.taken, options.drain_timeout), earliest) {
+            (Some(new), Some(old)) => new < old,
+            (new, None) => new.is_some(),
+            (None, Some(_)) => false,
+        };
+        !self.is_told_by(record) && (self.owes_a_new_hook(record) || earlier)
+    }
+}
+
+/// When it ends the drain, by its own facts: a deadline that was over when it was taken on is none.
+fn expected_end(taken: &Taken, drain_timeout: Duration) -> Option<Moment> {
+    if taken.hook.is_some() {
+        return Some(taken.accepted.plus(drain_timeout));
+    }
+    taken.machine_goes().filter(|end| taken.is_over() || *end > taken.accepted)
+}
+
+/// The word in the taint: the kind that leaves least time. A word that this version does not know is not shown: it need not be
+/// fit for a taint.
+pub(super) fn shown_kind(record: &Record) -> &'static str {
+    record.known().filter_map(|k| Kind::from_word(&k.kind)).max_by_key(|k| urgency(*k)).map_or("other", Kind::as_str)
+}
+
+/// What is there before us on a Node without a record that can be read.
+fn seen_before(node: &Node) -> Before {
+    let excluded = node.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).is_some_and(|v| v != EXCLUDED_BY_US);
+    Before { unschedulable: node.unschedulable, excluded, ..Before::default() }
+}
+
+/// What is there before us where a record that does not count left something of ours.
+fn before_us(node: &Node, record: &Record) -> Before {
+    let seen = seen_before(node);
+    Before { unschedulable: seen.unschedulable && !ours(node, record).cordon, ..seen }
+}
+
+/// A damaged record may still say that we cordoned the Node. Only while our taint stands is it believed.
+fn salvage(node: &Node) -> Before {
+    let seen = seen_before(node);
+    let text = node.annotations.get(RECORD).map(String::as_str).unwrap_or_default();
+    let said = serde_json::from_str::<Value>(text).ok().and_then(|v| v.pointer("/before/unschedulable")?.as_bool());
+    let ours = said == Some(false) && node.has_our_taint();
+    Before { unschedulable: seen.unschedulable && !ours, ..seen }
+}
+
+/// A record from before a reboot that something new joins: what it owes may still be open, all else went with that boot.
+fn hooks_only(record: &Record, node: &Node) -> Record {
+    let may_be_open = |e: &&Entry| matches!(e, Entry::Foreign(_)) || matches!(e, Entry::Known(k) if k.hook.is_some());
+    let interruptions = record.interruptions.iter().filter(may_be_open).cloned().collect();
+    Record { boot: node.boot_id.clone(), interruptions, ..record.clone() }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::{Record, Released};
-use crate::domain::{InstanceId, Node};
+use super::{Record, Released, accept::shown_kind, ours, patch::NodePatch};
+use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, EXCLUDED_BY_US, InstanceId, Node, RECORD, RELEASE};
 
 /// What becomes of the record when a Node is put back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,11 @@ pub enum After {
 /// `sundown.dev/release` is consumed. `None`: there is no record that can be read, or it is released already.
 #[must_use]
 pub fn release(node: &Node, released: &Released) -> Option<Value> {
-    todo!("{node:?} {released:?}")
+    let record = Record::read(node.record()?).ok().filter(|r| r.released.is_none())?;
+    let mut patch = NodePatch::new(node);
+    patch.record(&marked(record, released));
+    consume_release(node, &mut patch);
+    Some(patch.body())
 }
 
 /// The patch that puts back what is still ours: schedulable if we cordoned it, our taint and our value of the load balancer
@@ -27,18 +31,71 @@ pub fn release(node: &Node, released: &Released) -> Option<Value> {
 /// `record` is the one that the caller holds, for a Node from which it was deleted by hand; the Node's own goes first.
 #[must_use]
 pub fn restore(node: &Node, record: Option<&Record>, after: &After) -> Option<Value> {
-    todo!("{node:?} {record:?} {after:?}")
+    let own = node.record().and_then(|text| Record::read(text).ok());
+    let record = own.as_ref().or(record)?;
+    let ours = ours(node, record);
+    let mut patch = NodePatch::new(node);
+    if ours.cordon {
+        patch.uncordon();
+    }
+    if ours.taint {
+        patch.untaint();
+    }
+    patch.include();
+    let mut changes = consume_release(node, &mut patch) || ours.any();
+    match after {
+        After::Removed if own.is_some() => {
+            patch.annotate(RECORD, None);
+            changes = true;
+        }
+        After::Released(released) if record.released.is_none() => {
+            patch.record(&marked(record.clone(), released));
+            changes = true;
+        }
+        After::Removed | After::Released(_) => {}
+    }
+    changes.then(|| patch.body())
 }
 
 /// The patch that writes a record back that was deleted by hand while AWS's action is open: the annotation alone.
 #[must_use]
 pub fn write_back(node: &Node, record: &Record) -> Value {
-    todo!("{node:?} {record:?}")
+    let mut patch = NodePatch::new(node);
+    patch.record(record);
+    patch.body()
 }
 
 /// The patch for a Node object that is new (the same instance registered again): cordon, taint and record are written again.
 /// `None`: it is another instance, it has booted since and no hook is owed, or the Node has a record.
 #[must_use]
 pub fn reregister(node: &Node, instance: &InstanceId, record: &Record) -> Option<Value> {
-    todo!("{node:?} {instance:?} {record:?}")
+    let own_instance = node.instance.as_ref().unwrap_or(instance);
+    let rebooted = record.boot.as_ref().zip(node.boot_id.as_ref()).is_some_and(|(then, now)| then != now);
+    let void = *own_instance != record.instance || (rebooted && record.owed(instance).is_empty());
+    if void || node.record().is_some() {
+        return None;
+    }
+    let mut record = record.clone();
+    // What somebody else put on either object is not ours to take away.
+    record.before.unschedulable |= node.unschedulable;
+    record.before.excluded |= node.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).is_some_and(|v| v != EXCLUDED_BY_US);
+    let mut patch = NodePatch::new(node);
+    patch.record(&record);
+    patch.taint(shown_kind(&record));
+    patch.cordon();
+    Some(patch.body())
+}
+
+fn marked(mut record: Record, released: &Released) -> Record {
+    record.released = Some(released.clone());
+    record
+}
+
+/// `sundown.dev/release` is an order for this drain, not for the next one. Says whether it was there.
+fn consume_release(node: &Node, patch: &mut NodePatch<'_>) -> bool {
+    let there = node.annotations.contains_key(RELEASE);
+    if there {
+        patch.annotate(RELEASE, None);
+    }
+    there
 }

@@ -1,0 +1,281 @@
+use super::*;
+
+fn is_repeat(node: &Node, interruption: &Interruption, now: i64) -> bool {
+    take_on(node, interruption, now).is_none()
+}
+
+#[test]
+fn one_patch_cordons_taints_and_records() {
+    let node = node();
+    let Accept::Patch { body, excludes, joins, .. } = accept(&node, &spot("e1", 0), at(1), &AcceptOptions::default()) else { panic!() };
+    assert!(!excludes && !joins);
+    assert_eq!(body["spec"]["unschedulable"], true);
+    assert_eq!(
+        body["spec"]["taints"],
+        json!([
+            {"key": "dedicated", "value": "gpu", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"},
+            {"key": "sundown.dev/interruption", "value": "spot", "effect": "NoSchedule"},
+        ])
+    );
+    assert_eq!(body["metadata"]["labels"], Value::Null, "nothing that was not asked for");
+    let written: Value = serde_json::from_str(body["metadata"]["annotations"]["sundown.dev/record"].as_str().unwrap()).unwrap();
+    assert_eq!(
+        written,
+        json!({"version": 1, "instance": INSTANCE, "boot": "boot-1", "before": {"unschedulable": false, "excluded": false},
+               "interruptions": [{"kind": "spot", "event": "e1", "time": "2026-01-01T00:00:00Z", "accepted": "2026-01-01T00:00:01Z"}]})
+    );
+    let node = apply(&node, &body);
+    assert!(matches!(standing(&node, None), Standing::Open(_)));
+}
+
+#[test]
+fn each_kind_is_recorded_with_its_facts() {
+    let capacity = event("c", 0, What::Capacity { ends: Some(at(100)) });
+    for (interruption, facts) in [
+        (hook("h", 0, "drain", "t1"), json!({"kind": "terminate-hook", "event": "h", "group": "asg", "hook": "drain", "token": "t1"})),
+        (capacity, json!({"kind": "capacity", "event": "c", "ends": "2026-01-01T00:01:40Z"})),
+        (state("s", 0, InstanceState::ShuttingDown), json!({"kind": "state-change", "event": "s", "state": "shutting-down"})),
+    ] {
+        let node = take_on_with(&node(), &interruption, 1, &AcceptOptions { stale: true, ..AcceptOptions::default() }).unwrap();
+        let mut written: Value = serde_json::from_str(node.record().unwrap()).unwrap();
+        let mut entry = written["interruptions"][0].take();
+        for key in ["time", "accepted"] {
+            assert!(entry.as_object_mut().unwrap().remove(key).is_some());
+        }
+        assert_eq!(entry.as_object_mut().unwrap().remove("stale"), Some(true.into()));
+        assert_eq!(entry, facts);
+        let taken = Record::read(node.record().unwrap()).unwrap().taken(&id(INSTANCE)).remove(0);
+        assert_eq!(taken, Taken::new(&interruption, &id(INSTANCE), None, at(1), true), "what was written is read again");
+    }
+}
+
+#[test]
+fn an_event_without_a_time_is_of_when_its_message_was_sent() {
+    let mut interruption = spot("e1", 0);
+    interruption.time = None;
+    let node = take_on_with(&node(), &interruption, 9, &AcceptOptions { sent: Some(at(3)), ..AcceptOptions::default() }).unwrap();
+    assert_eq!(Record::read(node.record().unwrap()).unwrap().taken(&id(INSTANCE))[0].time, at(3));
+}
+
+#[test]
+fn the_label_is_set_when_asked_and_a_foreign_value_stays() {
+    let asked = AcceptOptions { exclude: true, ..AcceptOptions::default() };
+    let fresh = take_on_with(&node(), &spot("e1", 0), 1, &asked).unwrap();
+    assert_eq!(fresh.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).map(String::as_str), Some(EXCLUDED_BY_US));
+
+    let mut labelled = node();
+    labelled.labels.insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), "theirs".into());
+    let Accept::Patch { excludes, record, body, .. } = accept(&labelled, &spot("e1", 0), at(1), &asked) else { panic!() };
+    assert!(!excludes && record.before().excluded);
+    assert_eq!(apply(&labelled, &body).labels, labelled.labels);
+}
+
+#[test]
+fn c69_the_same_event_twice_is_a_repeat() {
+    let open = take_on(&node(), &spot("e1", 0), 1).unwrap();
+    assert!(is_repeat(&open, &spot("e1", 0), 2));
+    assert!(is_repeat(&let_go(&open, 30), &spot("e1", 0), 31), "released: still the same event");
+
+    let mut put_back = apply(&open, &restore(&open, None, &After::Released(Released::new(at(30), "stale"))).unwrap());
+    assert!(is_repeat(&put_back, &spot("e1", 0), 31), "put back: its copy does not start a second drain");
+    put_back.boot_id = Some("boot-2".into());
+    assert!(is_repeat(&put_back, &spot("e1", 0), 31));
+
+    let hooked = take_on(&node(), &hook("eventbridge", 0, "drain", "t1"), 1).unwrap();
+    assert!(is_repeat(&hooked, &hook("native", 0, "drain", "t1"), 2), "one action told by two services under two ids");
+
+    let nameless = take_on(&node(), &spot("", 0), 1).unwrap();
+    assert!(is_repeat(&nameless, &spot("", 0), 2), "without an id: by all that it says");
+}
+
+#[test]
+fn s27_hooks_and_a_spot_notice_of_one_node_join_one_record() {
+    let one = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
+    assert_eq!(our_taint(&one), Some("terminate-hook"));
+    let two = take_on(&one, &hook("e2", 0, "logs", "t2"), 2).unwrap();
+    let three = take_on(&two, &spot("e3", 10), 11).unwrap();
+    assert_eq!(our_taint(&three), Some("spot"), "the kind that leaves least time");
+    assert_eq!(owed(&three), ["asg/drain", "asg/logs"]);
+    assert_eq!(kinds(&three), [Some(Kind::TerminateHook), Some(Kind::TerminateHook), Some(Kind::Spot)]);
+    assert_eq!(three.taints.iter().map(|t| t.key.as_str()).collect::<Vec<_>>(), ["dedicated", TAINT]);
+    assert!(!Record::read(three.record().unwrap()).unwrap().before().unschedulable, "what was there before the first");
+    assert!(is_repeat(&three, &event("e4", 12, What::Rebalance), 12));
+}
+
+#[test]
+fn to_an_open_record_what_owes_no_new_hook_and_ends_no_earlier_is_a_repeat() {
+    use InstanceState::{Running, ShuttingDown, Terminated};
+    let spotted = take_on(&node(), &spot("e1", 0), 1).unwrap();
+    let hooked = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
+    for (name, record, interruption, now, repeat) in [
+        ("a later notice", &spotted, spot("e2", 5), 6, true),
+        ("an earlier notice", &spotted, spot("e2", -5), 6, false),
+        ("it shuts down when the notice is over", &spotted, state("e2", 120, ShuttingDown), 121, true),
+        ("it shuts down before", &spotted, state("e2", 20, ShuttingDown), 21, false),
+        ("the same hook again", &hooked, hook("e2", 5, "drain", "t9"), 6, true),
+        ("another hook", &hooked, hook("e2", 5, "other", "t9"), 6, false),
+        ("another hook under an id that was used before", &hooked, hook("e1", 5, "other", "t9"), 6, false),
+        ("a hook after a notice", &spotted, hook("e2", 5, "drain", "t1"), 6, false),
+        ("a notice after a hook", &hooked, spot("e2", 5), 6, false),
+        ("a notice that is over brings no deadline", &hooked, spot("e2", 0), 300, true),
+        ("it runs", &hooked, state("e2", 5, Running), 6, true),
+        ("it is over, early", &hooked, state("e2", 5, Terminated), 6, false),
+        ("a recommendation", &hooked, event("e2", 5, What::Rebalance), 6, true),
+        ("capacity that ends before the hook", &hooked, event("e2", 5, What::Capacity { ends: Some(at(600)) }), 6, false),
+        ("capacity that ends after it", &hooked, event("e2", 5, What::Capacity { ends: Some(at(9000)) }), 6, true),
+    ] {
+        assert_eq!(is_repeat(record, &interruption, now), repeat, "{name}");
+    }
+}
+
+#[test]
+fn while_ours_stands_only_a_hook_not_named_replaces_a_released_record() {
+    let spotted = let_go(&take_on(&node(), &spot("e1", 0), 1).unwrap(), 50);
+    let hooked = let_go(&take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap(), 50);
+    for (name, node, interruption, repeat) in [
+        ("a notice", &spotted, spot("e2", 60), true),
+        ("an end", &spotted, state("e2", 60, InstanceState::ShuttingDown), true),
+        ("a hook", &spotted, hook("e2", 60, "drain", "t1"), false),
+        ("the same hook", &hooked, hook("e2", 0, "drain", "t1"), true),
+        ("the same hook, without its token", &hooked, event_without_token("e2", 60), true),
+        ("the same hook, told late under another token", &hooked, hook("e2", 40, "drain", "t2"), true),
+        ("a later action of the same hook", &hooked, hook("e2", 60, "drain", "t2"), false),
+        ("another hook", &hooked, hook("e2", 60, "logs", "t2"), false),
+    ] {
+        match take_on(node, &interruption, 61) {
+            None => assert!(repeat, "{name}"),
+            Some(after) => {
+                assert!(!repeat, "{name}");
+                let record = Record::read(after.record().unwrap()).unwrap();
+                assert!(record.released().is_none() && !record.before().unschedulable, "{name}: the before-state is kept");
+                assert_eq!(kinds(&after), [Some(Kind::TerminateHook)], "{name}: history is not joined");
+                assert_eq!(our_taint(&after), Some("terminate-hook"));
+            }
+        }
+    }
+}
+
+fn event_without_token(event_id: &str, time: i64) -> Interruption {
+    let mut interruption = hook(event_id, time, "drain", "t");
+    if let What::Terminate(action) = &mut interruption.what {
+        action.token = None;
+    }
+    interruption
+}
+
+#[test]
+fn a_released_record_whose_cordon_or_taint_is_gone_is_history() {
+    let released = let_go(&take_on(&node(), &spot("e1", 0), 1).unwrap(), 50);
+    let mut uncordoned = released.clone();
+    uncordoned.unschedulable = false;
+    let mut untainted = released;
+    untainted.taints.retain(|t| t.key != TAINT);
+    for (node, cordoned_before) in [(uncordoned, false), (untainted, true)] {
+        assert!(matches!(standing(&node, None), Standing::Released { ours_stands: false, .. }));
+        let fresh = take_on(&node, &spot("e2", 60), 61).unwrap();
+        assert_eq!(kinds(&fresh), [Some(Kind::Spot)]);
+        assert_eq!(Record::read(fresh.record().unwrap()).unwrap().before().unschedulable, cordoned_before);
+        assert!(fresh.unschedulable && fresh.has_our_taint());
+    }
+}
+
+#[test]
+fn a_node_uncordoned_by_hand_is_not_cordoned_again_by_what_joins() {
+    let mut open = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
+    open.unschedulable = false;
+    let joined = take_on(&open, &spot("e2", 5), 6).unwrap();
+    assert!(!joined.unschedulable && our_taint(&joined) == Some("spot"));
+}
+
+#[test]
+fn a_damaged_record_is_replaced_by_the_next_interruption() {
+    let mut damaged = node();
+    set_record(&mut damaged, "{\"version\":");
+    assert!(matches!(standing(&damaged, None), Standing::Damaged(_)));
+    let fresh = take_on(&damaged, &spot("e1", 0), 1).unwrap();
+    assert!(matches!(standing(&fresh, None), Standing::Open(_)));
+}
+
+#[test]
+fn what_a_damaged_record_says_of_before_is_believed_only_under_our_taint() {
+    let mut open = take_on(&node(), &spot("e1", 0), 1).unwrap();
+    set_record(&mut open, r#"{"version":"x","before":{"unschedulable":false}}"#);
+    let before = |node: &Node| Record::read(take_on(node, &spot("e2", 5), 6).unwrap().record().unwrap()).unwrap().before().unschedulable;
+    assert!(!before(&open));
+    open.taints.clear();
+    assert!(before(&open));
+}
+
+#[test]
+fn a_record_of_another_boot_gives_way_and_our_cordon_is_not_taken_for_theirs() {
+    let mut rebooted = take_on(&node(), &spot("e1", 0), 1).unwrap();
+    rebooted.boot_id = Some("boot-2".into());
+    let fresh = take_on(&rebooted, &spot("e2", 500), 501).unwrap();
+    let record = Record::read(fresh.record().unwrap()).unwrap();
+    assert!(!record.before().unschedulable && kinds(&fresh).len() == 1);
+}
+
+#[test]
+fn what_joins_after_a_reboot_keeps_the_hooks_that_may_be_open() {
+    let both = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
+    let mut both = take_on(&both, &spot("e2", 5), 6).unwrap();
+    both.boot_id = Some("boot-2".into());
+    let joined = take_on(&both, &spot("e3", 500), 501).unwrap();
+    assert_eq!(kinds(&joined), [Some(Kind::TerminateHook), Some(Kind::Spot)]);
+    assert!(matches!(standing(&joined, None), Standing::Open(_)));
+}
+
+#[test]
+fn c39_a_node_of_another_instance_takes_nothing_on() {
+    let mut renamed = node();
+    renamed.instance = Some(id(OTHER));
+    assert_eq!(accept(&renamed, &spot("e1", 0), at(1), &AcceptOptions::default()), Accept::OtherInstance);
+    assert!(!recognise(&renamed, &spot("e1", 0)));
+}
+
+#[test]
+fn a_node_without_provider_id_is_taken_on_for_the_instance_that_was_looked_up() {
+    let mut plain = node();
+    plain.instance = None;
+    let open = take_on(&plain, &spot("e1", 0), 1).unwrap();
+    assert!(matches!(standing(&open, Some(&id(INSTANCE))), Standing::Open(_)));
+    assert!(matches!(standing(&open, Some(&id(OTHER))), Standing::Void { why: VoidReason::OtherInstance, .. }));
+    assert!(matches!(standing(&open, None), Standing::Doubtful { why: Doubt::InstanceNotKnown, .. }));
+}
+
+#[test]
+fn an_answer_lost_after_its_effect_is_recognised() {
+    let fresh = node();
+    let interruption = hook("e1", 0, "drain", "t1");
+    assert!(!recognise(&fresh, &interruption));
+    let open = take_on(&fresh, &interruption, 1).unwrap();
+    assert!(recognise(&open, &interruption));
+    assert!(!recognise(&open, &spot("e2", 0)));
+    let mut nameless = spot("", 0);
+    nameless.time = None;
+    assert!(recognise(&take_on(&fresh, &nameless, 1).unwrap(), &nameless));
+}
+
+#[test]
+fn a_record_never_outgrows_its_bounds() {
+    let mut node = node();
+    for n in 0..MAX_INTERRUPTIONS {
+        node = take_on(&node, &hook(&format!("e{n}"), 0, &format!("h{n}"), "t"), 1).unwrap();
+    }
+    assert_eq!(accept(&node, &hook("x", 0, "one-more", "t"), at(1), &AcceptOptions::default()), Accept::Full);
+    let long = "g".repeat(MAX_BYTES);
+    assert_eq!(accept(&super::node(), &hook("x", 0, &long, "t"), at(1), &AcceptOptions::default()), Accept::Full);
+    let chatty = take_on(&super::node(), &hook(&long, 0, "drain", &long), 1).unwrap();
+    assert!(chatty.record().unwrap().len() < 1000, "ids and tokens that cannot be true are cut");
+    assert!(take_on(&chatty, &hook(&long, 0, "drain", &long), 1).is_none());
+}
+
+#[test]
+fn a_full_record_sheds_what_owes_nothing_for_a_hook() {
+    let mut node = node();
+    for n in 0..i64::try_from(MAX_INTERRUPTIONS).unwrap() {
+        node = take_on(&node, &spot(&format!("e{n}"), -n), 0).unwrap();
+    }
+    let hooked = take_on(&node, &hook("h", 0, "drain", "t"), 1).unwrap();
+    assert_eq!((kinds(&hooked).len(), owed(&hooked).len()), (MAX_INTERRUPTIONS, 1));
+}

@@ -1,0 +1,142 @@
+use super::*;
+
+fn put_back(node: &Node) -> Node {
+    apply(node, &restore(node, None, &After::Removed).unwrap())
+}
+
+/// All that a person could tell it apart by.
+fn looks(node: &Node) -> (bool, &[Taint], &std::collections::BTreeMap<String, String>) {
+    (node.unschedulable, &node.taints, &node.labels)
+}
+
+#[test]
+fn a_released_record_is_marked_and_the_cordon_stays() {
+    let mut open = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
+    open.annotations.insert(RELEASE.into(), "true".into());
+    let released = let_go(&open, 50);
+    assert!(released.unschedulable && released.has_our_taint());
+    assert!(!released.released_by_hand(), "the order is for this drain, not for the next");
+    let Standing::Released { record, ours_stands: true } = standing(&released, None) else { panic!() };
+    assert_eq!(record.released(), Some(&Released::new(at(50), "empty")));
+    assert_eq!(release(&released, &Released::new(at(60), "empty")), None, "once");
+    assert_eq!(release(&node(), &Released::new(at(60), "empty")), None, "without a record there is nothing to mark");
+}
+
+#[test]
+fn s23_a_node_cordoned_by_a_person_before_stays_cordoned_and_only_our_label_goes() {
+    let asked = AcceptOptions { exclude: true, ..AcceptOptions::default() };
+    let mut cordoned = node();
+    cordoned.unschedulable = true;
+    let mut labelled = node();
+    labelled.labels.insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), "theirs".into());
+    let mut bare = node();
+    bare.taints.clear();
+    for before in [node(), cordoned, labelled, bare] {
+        let open = take_on_with(&before, &spot("e1", 0), 1, &asked).unwrap();
+        let mut rebooted = open.clone();
+        rebooted.boot_id = Some("boot-2".into());
+        for drained in [open, rebooted] {
+            let after = put_back(&drained);
+            assert_eq!(looks(&after), looks(&before));
+            assert_eq!(after.annotations, before.annotations);
+        }
+    }
+}
+
+#[test]
+fn what_is_put_back_after_a_disproof_leaves_its_record_as_history() {
+    let open = take_on(&node(), &spot("e1", 0), 1).unwrap();
+    let after = apply(&open, &restore(&open, None, &After::Released(Released::new(at(9), "stale"))).unwrap());
+    assert_eq!(looks(&after), looks(&node()));
+    assert!(matches!(standing(&after, None), Standing::Released { ours_stands: false, .. }));
+}
+
+#[test]
+fn what_a_person_changed_meanwhile_is_left_as_it_is() {
+    let mut open = take_on(&node(), &spot("e1", 0), 1).unwrap();
+    open.unschedulable = false;
+    open.taints.push(taint("new", "x", "NoSchedule"));
+    let body = restore(&open, None, &After::Removed).unwrap();
+    assert_eq!(body["spec"].as_object().unwrap().keys().collect::<Vec<_>>(), ["taints"]);
+    let keys: Vec<_> = apply(&open, &body).taints.into_iter().map(|t| t.key).collect();
+    assert_eq!(keys, ["dedicated", "new"]);
+}
+
+#[test]
+fn a_forged_record_uncordons_nothing() {
+    let mut theirs = node();
+    theirs.unschedulable = true;
+    let forged = format!(r#"{{"version":1,"instance":"{OTHER}","before":{{"unschedulable":false}},"interruptions":[]}}"#);
+    set_record(&mut theirs, &forged);
+    assert!(matches!(standing(&theirs, None), Standing::Void { why: VoidReason::OtherInstance, .. }));
+    let after = put_back(&theirs);
+    assert!(after.unschedulable && after.record().is_none());
+}
+
+#[test]
+fn a_record_is_void_after_a_reboot_unless_a_hook_may_be_open() {
+    let reboot = |mut node: Node| {
+        node.boot_id = Some("boot-2".into());
+        node
+    };
+    let spotted = take_on(&node(), &spot("e1", 0), 1).unwrap();
+    let hooked = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
+    assert!(matches!(standing(&reboot(spotted.clone()), None), Standing::Void { why: VoidReason::Rebooted, .. }));
+    assert!(matches!(standing(&reboot(hooked.clone()), None), Standing::Doubtful { why: Doubt::HookMayBeOpen, .. }));
+    assert!(matches!(standing(&reboot(let_go(&hooked, 9)), None), Standing::Void { why: VoidReason::Rebooted, .. }), "it came back: put it back");
+    let mut history = reboot(let_go(&spotted, 9));
+    history.unschedulable = false;
+    history.taints.clear();
+    assert!(matches!(standing(&history, None), Standing::Released { ours_stands: false, .. }), "nothing of ours is left");
+    let mut silent = spotted;
+    silent.boot_id = None;
+    assert!(matches!(standing(&silent, None), Standing::Open(_)), "a boot id that is not reported says nothing");
+}
+
+#[test]
+fn a_record_deleted_by_hand_is_written_back_and_nothing_else() {
+    let open = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
+    let Standing::Open(record) = standing(&open, None) else { panic!() };
+    let mut bare = open.clone();
+    bare.annotations.remove(RECORD);
+    bare.unschedulable = false;
+    let body = write_back(&bare, &record);
+    assert_eq!(body["spec"], Value::Null, "uncordoned by hand stays uncordoned");
+    assert_eq!(apply(&bare, &body).annotations, open.annotations);
+
+    let released = restore(&bare, Some(&record), &After::Removed).unwrap();
+    assert_eq!(looks(&apply(&bare, &released)), looks(&node()), "and without its record it can still be put back");
+}
+
+#[test]
+fn the_same_instance_registered_again_gets_its_record_again() {
+    let open = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
+    let Standing::Open(record) = standing(&open, None) else { panic!() };
+    let new = Node { uid: "uid-2".into(), resource_version: "90".into(), taints: vec![], ..node() };
+    let again = apply(&new, &reregister(&new, &id(INSTANCE), &record).unwrap());
+    assert!(again.unschedulable && our_taint(&again) == Some("terminate-hook"));
+    assert_eq!(standing(&again, None), Standing::Open(record.clone()));
+
+    let other = Node { instance: Some(id(OTHER)), ..new.clone() };
+    assert_eq!(reregister(&other, &id(INSTANCE), &record), None, "c39: never the new instance of that name");
+    assert_eq!(reregister(&again, &id(INSTANCE), &record), None, "it has one");
+
+    let rebooted = Node { boot_id: Some("boot-2".into()), ..new };
+    let doubtful = apply(&rebooted, &reregister(&rebooted, &id(INSTANCE), &record).unwrap());
+    assert!(matches!(standing(&doubtful, None), Standing::Doubtful { .. }));
+    let Standing::Open(spotted) = standing(&take_on(&node(), &spot("e1", 0), 1).unwrap(), None) else { panic!() };
+    assert_eq!(reregister(&rebooted, &id(INSTANCE), &spotted), None, "a reboot ends a notice");
+}
+
+#[test]
+fn the_label_has_patches_of_its_own() {
+    let bare = node();
+    let out = apply(&bare, &exclude(&bare).unwrap());
+    assert_eq!(out.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).map(String::as_str), Some(EXCLUDED_BY_US));
+    assert_eq!(exclude(&out), None);
+    assert_eq!(apply(&out, &include(&out).unwrap()).labels, bare.labels);
+    assert_eq!(include(&bare), None);
+    let mut theirs = bare;
+    theirs.labels.insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), String::new());
+    assert_eq!((exclude(&theirs), include(&theirs)), (None, None));
+}

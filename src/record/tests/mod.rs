@@ -1,0 +1,133 @@
+//! A Node, a merge patch and an API server that applies it, for all tests of this room.
+#![allow(clippy::indexing_slicing, reason = "a test may panic")]
+
+mod accept;
+mod life;
+mod properties;
+mod room;
+mod schema;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::domain::*;
+
+pub(super) const INSTANCE: &str = "i-1234567890abcdef0";
+pub(super) const OTHER: &str = "i-0fedcba0987654321";
+
+pub(super) fn id(text: &str) -> InstanceId {
+    text.parse().unwrap()
+}
+
+/// `n` seconds after a fixed moment.
+pub(super) fn at(n: i64) -> Moment {
+    Moment::from_second(1_767_225_600 + n).unwrap()
+}
+
+pub(super) fn node() -> Node {
+    Node {
+        name: "a".into(),
+        uid: "uid-1".into(),
+        resource_version: "7".into(),
+        created: None,
+        instance: Some(id(INSTANCE)),
+        boot_id: Some("boot-1".into()),
+        unschedulable: false,
+        taints: vec![taint("dedicated", "gpu", "NoExecute")],
+        labels: [("zone".to_owned(), "a".to_owned())].into(),
+        annotations: [("sundown.dev/other".to_owned(), "kept".to_owned())].into(),
+        ready: Ready::True,
+        ready_since: None,
+        dns: None,
+    }
+}
+
+pub(super) fn taint(key: &str, value: &str, effect: &str) -> Taint {
+    Taint { key: key.into(), value: Some(value.into()), effect: effect.into(), time_added: Some("2026-01-01T00:00:00Z".into()) }
+}
+
+pub(super) fn event(event_id: &str, time: i64, what: What) -> Interruption {
+    Interruption { instance: id(INSTANCE), event_id: event_id.into(), time: Some(at(time)), what }
+}
+
+pub(super) fn spot(event_id: &str, time: i64) -> Interruption {
+    event(event_id, time, What::Spot(SpotAction::Terminate))
+}
+
+pub(super) fn state(event_id: &str, time: i64, state: InstanceState) -> Interruption {
+    event(event_id, time, What::StateChange(state))
+}
+
+pub(super) fn hook(event_id: &str, time: i64, hook: &str, token: &str) -> Interruption {
+    let action = HookAction {
+        group: "asg".into(),
+        hook: hook.into(),
+        token: Some(token.into()),
+        origin: None,
+        destination: None,
+        purpose: HookPurpose::Ordinary,
+    };
+    event(event_id, time, What::Terminate(action))
+}
+
+/// What the API server makes of a merge patch.
+pub(super) fn apply(node: &Node, patch: &Value) -> Node {
+    assert_eq!(patch["metadata"]["resourceVersion"], node.resource_version, "each write is fenced");
+    assert_eq!(patch["metadata"]["uid"], node.uid, "each write names the object");
+    let mut doc = json!({
+        "metadata": {"resourceVersion": node.resource_version, "labels": node.labels, "annotations": node.annotations},
+        "spec": {"taints": node.taints},
+    });
+    if node.unschedulable {
+        doc["spec"]["unschedulable"] = true.into();
+    }
+    json_patch::merge(&mut doc, patch);
+    let next = node.resource_version.parse::<u64>().unwrap() + 1;
+    let read = |v: &Value| serde_json::from_value(v.clone()).unwrap();
+    Node {
+        resource_version: next.to_string(),
+        unschedulable: doc["spec"]["unschedulable"].as_bool().unwrap_or_default(),
+        taints: serde_json::from_value(doc["spec"]["taints"].clone()).unwrap_or_default(),
+        labels: read(&doc["metadata"]["labels"]),
+        annotations: read(&doc["metadata"]["annotations"]),
+        ..node.clone()
+    }
+}
+
+pub(super) fn take_on(node: &Node, interruption: &Interruption, now: i64) -> Option<Node> {
+    take_on_with(node, interruption, now, &AcceptOptions::default())
+}
+
+pub(super) fn take_on_with(node: &Node, interruption: &Interruption, now: i64, options: &AcceptOptions) -> Option<Node> {
+    match accept(node, interruption, at(now), options) {
+        Accept::Patch { body, record, .. } => {
+            let node = apply(node, &body);
+            assert_eq!(Record::read(node.record().unwrap()).unwrap(), *record, "the record that is told is the one that is written");
+            Some(node)
+        }
+        Accept::Repeat => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Released as the leader does it after a drain.
+pub(super) fn let_go(node: &Node, now: i64) -> Node {
+    apply(node, &release(node, &Released::new(at(now), "empty")).unwrap())
+}
+
+pub(super) fn set_record(node: &mut Node, text: &str) {
+    node.annotations.insert(RECORD.into(), text.into());
+}
+
+pub(super) fn our_taint(node: &Node) -> Option<&str> {
+    node.taints.iter().find(|t| t.key == TAINT).and_then(|t| t.value.as_deref())
+}
+
+pub(super) fn owed(node: &Node) -> Vec<String> {
+    let record = Record::read(node.record().unwrap()).unwrap();
+    record.owed(&id(INSTANCE)).iter().map(|o| format!("{}/{}", o.key.group, o.key.hook)).collect()
+}
+
+pub(super) fn kinds(node: &Node) -> Vec<Option<Kind>> {
+    Record::read(node.record().unwrap()).unwrap().taken(&id(INSTANCE)).iter().map(|t| t.kind).collect()
+}

@@ -1,0 +1,78 @@
+use super::*;
+
+const FULL: &str = r#"{"version":1,"instance":"i-1234567890abcdef0","boot":"b","before":{"unschedulable":true,"excluded":true,"x":1},
+"interruptions":[{"kind":"terminate-hook","event":"e","time":"2026-01-01T00:00:00.5Z","accepted":"2026-01-01T00:00:01Z","group":"g","hook":"h",
+"token":"t","later":{"a":[1]}},{"kind":"solar-flare","time":"soon","why":["sun"]}],"released":{"at":"2026-01-01T00:10:00Z","outcome":"empty","y":2},"z":null}"#;
+
+#[test]
+fn unknown_fields_survive_a_rewrite_at_every_level() {
+    let record = Record::read(FULL).unwrap();
+    let (was, is): (Value, Value) = (serde_json::from_str(FULL).unwrap(), serde_json::from_str(&record.write()).unwrap());
+    assert_eq!(was, is);
+}
+
+#[test]
+fn an_interruption_of_a_newer_kind_survives_a_join() {
+    let mut open = node();
+    let text = FULL.replace(r#","released":{"at":"2026-01-01T00:10:00Z","outcome":"empty","y":2}"#, "").replace("\"b\"", "\"boot-1\"");
+    set_record(&mut open, &text);
+    let joined = take_on(&open, &spot("e9", 5), 6).unwrap();
+    let written: Value = serde_json::from_str(joined.record().unwrap()).unwrap();
+    assert_eq!(written["interruptions"][1], json!({"kind": "solar-flare", "time": "soon", "why": ["sun"]}));
+    assert_eq!(written["interruptions"][2]["kind"], "spot");
+    assert_eq!(written["interruptions"][0]["later"], json!({"a": [1]}));
+}
+
+#[test]
+fn a_newer_version_is_read_for_what_we_know_and_keeps_its_number() {
+    let text = FULL.replace("\"version\":1", "\"version\":3").replace(
+        "\"solar-flare\",\"time\":\"soon\"",
+        "\"planned\",\"time\":\"2026-01-01T00:00:00Z\",\"accepted\":\"2026-01-01T00:00:00Z\",\"group\":\"g\",\"hook\":\"h2\"",
+    );
+    let record = Record::read(&text).unwrap();
+    assert!(record.is_newer());
+    let hooks: Vec<_> = record.owed(&id(INSTANCE)).into_iter().map(|o| o.key.hook.to_string()).collect();
+    assert_eq!(hooks, ["h", "h2"], "a hook is owed whatever the kind that brought it");
+    assert!(record.write().contains("\"version\":3"));
+    assert_eq!(record.taken(&id(INSTANCE)).iter().map(|t| t.kind).collect::<Vec<_>>(), [Some(Kind::TerminateHook), None]);
+}
+
+#[test]
+fn what_cannot_be_read_says_why_and_what_to_do() {
+    let entry = |e: &str| format!(r#"{{"version":1,"instance":"{INSTANCE}","interruptions":[{e}]}}"#);
+    for (text, why) in [
+        (String::new(), "EOF"),
+        ("true".into(), "invalid type"),
+        ("{}".into(), "missing field `version`"),
+        (format!("{}1{}", "[".repeat(200), "]".repeat(200)), "invalid"),
+        (r#"{"version":0,"instance":"i-12345678","interruptions":[]}"#.into(), "no version 0"),
+        (r#"{"version":-1,"instance":"i-12345678","interruptions":[]}"#.into(), "invalid value"),
+        (r#"{"version":1,"version":1,"instance":"i-12345678","interruptions":[]}"#.into(), "duplicate field"),
+        (r#"{"version":1,"instance":"node-1","interruptions":[]}"#.into(), "not an instance id"),
+        (entry("1"), "invalid type"),
+        (entry(r#"{"kind":"spot","time":"soon","accepted":"2026-01-01T00:00:00Z"}"#), "failed to parse"),
+        (entry(r#"{"kind":"terminate-hook","time":"2026-01-01T00:00:00Z","accepted":"2026-01-01T00:00:00Z","group":"g"}"#), "hook"),
+    ] {
+        let damage = Record::read(&text).unwrap_err();
+        assert!(damage.why.contains(why), "{text}: {damage}");
+        assert!(damage.to_string().contains("kubectl annotate node"), "{damage}");
+    }
+}
+
+#[test]
+fn an_action_told_twice_is_owed_once_under_its_newest_token() {
+    let entry = |event: &str, time: &str, token: &str| {
+        format!(r#"{{"kind":"terminate-hook","event":"{event}","time":"{time}","accepted":"2026-01-01T01:00:00Z","group":"g","hook":"h"{token}}}"#)
+    };
+    let entries = [
+        entry("1", "2026-01-01T00:00:00Z", r#","token":"old""#),
+        entry("2", "2026-01-01T00:00:09Z", r#","token":"new""#),
+        entry("3", "2026-01-01T00:00:05Z", r#","token":"between""#),
+        entry("4", "2026-01-01T00:00:10Z", ""),
+    ];
+    let text = format!(r#"{{"version":1,"instance":"{OTHER}","interruptions":[{}]}}"#, entries.join(","));
+    let owed = Record::read(&text).unwrap().owed(&id(INSTANCE));
+    assert_eq!(owed.len(), 1);
+    assert_eq!(owed[0].token, Some("new".into()));
+    assert_eq!(owed[0].key.instance, id(INSTANCE), "under the Node's instance, not the one that the annotation names");
+}
