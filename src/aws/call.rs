@@ -85,8 +85,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// Every outcome, for tables and for initialising metrics.
-    pub const ALL: [Self; 8] =
-        [Self::Ok, Self::Throttled, Self::Server, Self::Timeout, Self::Unreachable, Self::Denied, Self::Gone, Self::Rejected];
+    pub const ALL: [Self; 8] = [Self::Ok, Self::Throttled, Self::Server, Self::Timeout, Self::Unreachable, Self::Denied, Self::Gone, Self::Rejected];
 
     /// Its word in labels and logs.
     #[must_use]

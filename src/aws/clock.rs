@@ -106,12 +106,7 @@ impl Intercept for DateReader {
         "DateReader"
     }
 
-    fn read_before_transmit(
-        &self,
-        _: &BeforeTransmitInterceptorContextRef<'_>,
-        _: &RuntimeComponents,
-        bag: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
+    fn read_before_transmit(&self, _: &BeforeTransmitInterceptorContextRef<'_>, _: &RuntimeComponents, bag: &mut ConfigBag) -> Result<(), BoxError> {
         bag.interceptor_state().store_put(SentAt(self.0.clock.now()));
         Ok(())
     }

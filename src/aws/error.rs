@@ -145,20 +145,54 @@ fn without_answer(error: &(dyn Error + 'static)) -> Outcome {
 fn classify(api: Api, status: u16, code: &str) -> Outcome {
     let code = code.rsplit('#').next().unwrap_or(code);
     match code {
-        "Throttling" | "ThrottlingException" | "ThrottledException" | "RequestThrottled" | "RequestThrottledException" | "RequestLimitExceeded"
-        | "TooManyRequestsException" | "BandwidthLimitExceeded" | "PriorRequestNotComplete" | "SlowDown" | "EC2ThrottledException"
-        | "KmsThrottled" | "KMS.ThrottlingException" | "OverLimit" => Outcome::Throttled,
-        "AWS.SimpleQueueService.NonExistentQueue" | "QueueDoesNotExist" | "AWS.SimpleQueueService.QueueDeletedRecently" | "InvalidAddress"
-        | "InvalidInstanceID.NotFound" | "InvalidInstanceID.Malformed" => Outcome::Gone,
+        "Throttling"
+        | "ThrottlingException"
+        | "ThrottledException"
+        | "RequestThrottled"
+        | "RequestThrottledException"
+        | "RequestLimitExceeded"
+        | "TooManyRequestsException"
+        | "BandwidthLimitExceeded"
+        | "PriorRequestNotComplete"
+        | "SlowDown"
+        | "EC2ThrottledException"
+        | "KmsThrottled"
+        | "KMS.ThrottlingException"
+        | "OverLimit" => Outcome::Throttled,
+        "AWS.SimpleQueueService.NonExistentQueue"
+        | "QueueDoesNotExist"
+        | "AWS.SimpleQueueService.QueueDeletedRecently"
+        | "InvalidAddress"
+        | "InvalidInstanceID.NotFound"
+        | "InvalidInstanceID.Malformed" => Outcome::Gone,
         // Auto Scaling says this of an action that is over, of a hook or group that was deleted, and of a name that cannot be.
         // None of them gets better by asking again.
         "ValidationError" if is_auto_scaling(api) => Outcome::Gone,
         // Somebody else changes the group just now (declared with HTTP 500).
-        "ResourceContention" | "ResourceContentionFault" | "InternalFailure" | "InternalError" | "ServiceUnavailable" | "Unavailable" => Outcome::Server,
-        "AccessDenied" | "AccessDeniedException" | "UnauthorizedOperation" | "UnauthorizedAccess" | "AuthFailure" | "NotAuthorized" | "OptInRequired"
-        | "ExpiredToken" | "ExpiredTokenException" | "RequestExpired" | "InvalidClientTokenId" | "InvalidAccessKeyId" | "UnrecognizedClientException"
-        | "SignatureDoesNotMatch" | "InvalidSignatureException" | "IncompleteSignature" | "MissingAuthenticationToken" | "RequestTimeTooSkewed"
-        | "InvalidSecurity" | "Blocked" | "PendingVerification" => Outcome::Denied,
+        "ResourceContention" | "ResourceContentionFault" | "InternalFailure" | "InternalError" | "ServiceUnavailable" | "Unavailable" => {
+            Outcome::Server
+        }
+        "AccessDenied"
+        | "AccessDeniedException"
+        | "UnauthorizedOperation"
+        | "UnauthorizedAccess"
+        | "AuthFailure"
+        | "NotAuthorized"
+        | "OptInRequired"
+        | "ExpiredToken"
+        | "ExpiredTokenException"
+        | "RequestExpired"
+        | "InvalidClientTokenId"
+        | "InvalidAccessKeyId"
+        | "UnrecognizedClientException"
+        | "SignatureDoesNotMatch"
+        | "InvalidSignatureException"
+        | "IncompleteSignature"
+        | "MissingAuthenticationToken"
+        | "RequestTimeTooSkewed"
+        | "InvalidSecurity"
+        | "Blocked"
+        | "PendingVerification" => Outcome::Denied,
         // The queue's key: a policy or a state that a person must change.
         _ if code.starts_with("Kms") || code.starts_with("KMS.") => Outcome::Denied,
         _ => match status {
@@ -172,10 +206,7 @@ fn classify(api: Api, status: u16, code: &str) -> Outcome {
 }
 
 const fn is_auto_scaling(api: Api) -> bool {
-    matches!(
-        api,
-        Api::RecordLifecycleActionHeartbeat | Api::CompleteLifecycleAction | Api::DescribeLifecycleHooks | Api::DescribeAutoScalingGroups
-    )
+    matches!(api, Api::RecordLifecycleActionHeartbeat | Api::CompleteLifecycleAction | Api::DescribeLifecycleHooks | Api::DescribeAutoScalingGroups)
 }
 
 #[cfg(test)]

@@ -106,8 +106,10 @@ impl Queue {
         if receipts.is_empty() {
             return Ok(Vec::new());
         }
-        let entries =
-            receipts.iter().enumerate().filter_map(|(i, r)| DeleteMessageBatchRequestEntry::builder().id(i.to_string()).receipt_handle(&*r.0).build().ok());
+        let entries = receipts
+            .iter()
+            .enumerate()
+            .filter_map(|(i, r)| DeleteMessageBatchRequestEntry::builder().id(i.to_string()).receipt_handle(&*r.0).build().ok());
         let request = self.client.delete_message_batch().queue_url(&*self.url).set_entries(Some(entries.collect()));
         let answer = self.caller.call(Api::DeleteMessageBatch, self.name(), LIMIT, request.send()).await?;
         Ok(failures(&answer.failed))

@@ -78,7 +78,11 @@ mod tests {
                 "eu-west-1",
                 Some("https://vpce-0a1b-xyz.sqs.eu-west-1.vpce.amazonaws.com"),
             ),
-            ("http://sqs.us-east-1.localhost.localstack.cloud:4566/000000000000/q", "us-east-1", Some("http://sqs.us-east-1.localhost.localstack.cloud:4566")),
+            (
+                "http://sqs.us-east-1.localhost.localstack.cloud:4566/000000000000/q",
+                "us-east-1",
+                Some("http://sqs.us-east-1.localhost.localstack.cloud:4566"),
+            ),
         ] {
             assert_eq!(region_of_queue(url).as_deref(), Ok(region), "{url}");
             assert_eq!(endpoint_of_queue(url).as_deref(), endpoint, "{url}");
@@ -87,9 +91,10 @@ mod tests {
 
     #[test]
     fn a_host_of_ones_own_names_no_region_and_is_its_own_endpoint() {
-        for (url, endpoint) in
-            [("http://127.0.0.1:4566/000000000000/q", Some("http://127.0.0.1:4566")), ("https://sqs.example.com/1/q", Some("https://sqs.example.com"))]
-        {
+        for (url, endpoint) in [
+            ("http://127.0.0.1:4566/000000000000/q", Some("http://127.0.0.1:4566")),
+            ("https://sqs.example.com/1/q", Some("https://sqs.example.com")),
+        ] {
             assert!(region_of_queue(url).is_err(), "{url}");
             assert_eq!(endpoint_of_queue(url).as_deref(), endpoint, "{url}");
         }

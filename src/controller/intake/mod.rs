@@ -1,1 +1,230 @@
-//! From the queues to the desk.
+//! From the queues to the desk: receives messages, holds them while they are undecided, and deletes or gives back what is
+//! decided.
+//!
+//! Nothing that is received or answered ends it: every error is retried with full jitter, and shows in
+//! [`IntakeHandle::healthy`].
+
+mod extender;
+mod ledger;
+mod observer;
+mod poller;
+mod ticket;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+
+pub use self::observer::{IntakeEvent, IntakeObserver};
+pub use self::ticket::Ticket;
+use self::{
+    ledger::Ledger,
+    poller::{Health, Poller},
+    writer::{Desk, Writer},
+};
+use super::{Random, Spawner};
+use crate::{
+    aws::{AwsError, Queue},
+    domain::Moment,
+};
+
+/// The first pause after an error, before it is shortened at random.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// How long stopping takes at most.
+const STOP: Duration = Duration::from_secs(3);
+
+/// How queues are consumed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Long polls per queue at most (1 to 16 is sensible).
+    pub pollers: usize,
+    /// `WaitTimeSeconds`: how long a receive waits for the first message (20 s at most).
+    pub wait: Duration,
+    /// `VisibilityTimeout`: how long a message stays with us unless it is extended, which happens at half of it.
+    pub visibility: Duration,
+    /// Messages held at most, over all queues: at that number nothing more is received.
+    pub max_held: usize,
+    /// A message is not extended beyond this: SQS lets none be invisible for more than 12 h.
+    pub extend_limit: Duration,
+    /// Nothing is deleted, extended or given back: messages reappear by themselves.
+    pub dry_run: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            pollers: 16,
+            wait: Duration::from_secs(20),
+            visibility: Duration::from_mins(1),
+            max_held: 10_000,
+            extend_limit: Duration::from_mins(11 * 60 + 30),
+            dry_run: false,
+        }
+    }
+}
+
+/// A message, to be decided.
+#[derive(Debug)]
+pub struct Delivery {
+    /// Whatever somebody sent.
+    pub body: String,
+    /// When it was sent to the queue.
+    pub sent: Option<Moment>,
+    /// How often it was received; 1 the first time.
+    pub receive_count: u32,
+    /// The name of the queue it came from.
+    pub queue: Arc<str>,
+    /// Decides it. Dropped, it is left alone.
+    pub ticket: Ticket,
+}
+
+/// Starts the intake.
+#[derive(Debug)]
+pub struct Intake;
+
+/// The running intake. Dropped, it ends at once: what is held reappears by itself.
+#[derive(Debug)]
+pub struct IntakeHandle {
+    queues: Vec<Running>,
+    stop: CancellationToken,
+    finish: CancellationToken,
+}
+
+/// What works for one queue.
+#[derive(Debug)]
+struct Running {
+    name: Arc<str>,
+    ledger: Arc<Ledger>,
+    health: Arc<Health>,
+    writer: Writer,
+    poller: AbortOnDropHandle<()>,
+    extender: Option<AbortOnDropHandle<()>>,
+    writers: Vec<AbortOnDropHandle<()>>,
+}
+
+impl Intake {
+    /// Starts to receive from `queues`. What is received comes out of the receiver, which ends when the intake has stopped.
+    pub fn start(
+        queues: Vec<Queue>,
+        settings: &Settings,
+        random: &Random,
+        spawner: &Spawner,
+        observer: &Arc<dyn IntakeObserver>,
+    ) -> (mpsc::Receiver<Delivery>, IntakeHandle) {
+        let (deliveries, receiver) = mpsc::channel(settings.max_held.max(1));
+        let places = Arc::new(Semaphore::new(settings.max_held.max(1)));
+        let (stop, finish) = (CancellationToken::new(), CancellationToken::new());
+        let start = |queue: Queue| {
+            let half = (!settings.dry_run).then_some(settings.visibility / 2);
+            let desk = Desk {
+                name: queue.name().into(),
+                queue,
+                ledger: Arc::new(Ledger::new(half, settings.extend_limit)),
+                random: random.clone(),
+                observer: Arc::clone(observer),
+                patience: settings.visibility,
+            };
+            let (writer, writers) = if settings.dry_run { (Writer::dry(), Vec::new()) } else { write(&desk, &finish, spawner) };
+            let poller = Poller {
+                desk: desk.clone(),
+                settings: settings.clone(),
+                writer: writer.clone(),
+                deliveries: deliveries.clone(),
+                places: Arc::clone(&places),
+                health: Arc::default(),
+                stop: stop.clone(),
+            };
+            Running {
+                name: Arc::clone(&desk.name),
+                ledger: Arc::clone(&desk.ledger),
+                health: Arc::clone(&poller.health),
+                writer,
+                writers,
+                poller: spawner.spawn_scoped(poller.run()),
+                extender: half.map(|_| spawner.spawn_scoped(extender::run(desk, settings.visibility))),
+            }
+        };
+        let queues = queues.into_iter().map(start).collect();
+        (receiver, IntakeHandle { queues, stop, finish })
+    }
+}
+
+/// Starts what deletes and what gives back.
+fn write(desk: &Desk, finish: &CancellationToken, spawner: &Spawner) -> (Writer, Vec<AbortOnDropHandle<()>>) {
+    let (writer, inboxes) = Writer::new();
+    let (to_delete, to_release) = (desk.clone(), desk.clone());
+    let deletes = writer::run(inboxes.deletes, finish.clone(), move |keys| to_delete.clone().delete(keys));
+    let releases = writer::run(inboxes.releases, finish.clone(), move |given| to_release.clone().release(given));
+    (writer, vec![spawner.spawn_scoped(deletes), spawner.spawn_scoped(releases)])
+}
+
+impl IntakeHandle {
+    /// Every queue has answered, and none has failed for 10 s, or with an error that a person must mend, since.
+    #[must_use]
+    pub fn healthy(&self) -> bool {
+        self.queues.iter().all(|q| q.health.healthy())
+    }
+
+    /// What is wrong with which queue.
+    #[must_use]
+    pub fn troubles(&self) -> Vec<(Arc<str>, AwsError)> {
+        self.queues.iter().filter_map(|q| Some((Arc::clone(&q.name), q.health.trouble()?))).collect()
+    }
+
+    /// How many messages are held.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.queues.iter().map(|q| q.ledger.len()).sum()
+    }
+
+    /// Receives nothing more; what is held may still be decided. [`IntakeHandle::stop`] does this too.
+    pub fn stop_receiving(&self) {
+        self.stop.cancel();
+    }
+
+    /// Stops: receives nothing more, gives back what is undecided, deletes what is to be deleted. Takes 3 s at most; says
+    /// whether all of that was done. What was not reappears by itself.
+    pub async fn stop(self) -> bool {
+        self.stop.cancel();
+        let finish = self.finish.clone();
+        let work = async move {
+            let mut writers = Vec::new();
+            let mut pollers = Vec::new();
+            for queue in self.queues {
+                // First of all, nothing is extended any more that is about to be given back.
+                drop(queue.extender);
+                give_back(&queue.ledger, &queue.writer);
+                pollers.push((queue.poller, queue.ledger, queue.writer));
+                writers.extend(queue.writers);
+            }
+            for (poller, ledger, writer) in pollers {
+                poller.await.ok();
+                give_back(&ledger, &writer);
+            }
+            self.finish.cancel();
+            for writer in writers {
+                writer.await.ok();
+            }
+        };
+        let done = tokio::time::timeout(STOP, work).await.is_ok();
+        finish.cancel();
+        done
+    }
+}
+
+/// Gives back all that is undecided.
+fn give_back(ledger: &Ledger, writer: &Writer) {
+    for (receipt, place) in ledger.forget_undecided() {
+        writer.release(receipt, place);
+    }
+}
+
+/// How long to wait before try number `attempt` + 1: a random part of 100 ms, 200 ms, 400 ms and so on, up to `longest`.
+fn backoff(random: &Random, attempt: u32, longest: Duration) -> Duration {
+    let whole = FIRST_PAUSE.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(longest);
+    random.jitter(whole)
+}

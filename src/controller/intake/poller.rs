@@ -1,0 +1,220 @@
+//! Receives: as many long polls as the queue keeps busy.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures::{StreamExt, stream::FuturesUnordered};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Delivery, IntakeEvent, Settings, Ticket, backoff,
+    ledger::{Admission, handle_of},
+    writer::{Desk, Writer},
+};
+use crate::aws::{Advice, AwsError, Message, queue::BATCH};
+
+/// The longest pause after an error.
+const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+/// How long a receive that is under way may take to end when the intake stops.
+const LAST_RECEIVE: Duration = Duration::from_secs(2);
+/// A queue is said to be out of reach when it has failed for this long.
+const UNHEALTHY_AFTER: Duration = Duration::from_secs(10);
+/// How often a lasting error is logged.
+const LOG_EVERY: Duration = Duration::from_mins(1);
+/// An error that a person must mend is asked about as slowly as the tenth in a row of any other.
+const SLOW: u32 = 10;
+
+/// Whether a queue answers.
+#[derive(Debug, Default)]
+pub(super) struct Health(Mutex<Condition>);
+
+#[derive(Debug, Default)]
+struct Condition {
+    answered: bool,
+    trouble: Option<Trouble>,
+}
+
+#[derive(Debug)]
+struct Trouble {
+    since: Instant,
+    logged: Instant,
+    error: AwsError,
+}
+
+impl Health {
+    /// It has answered, and has not failed for long since.
+    pub(super) fn healthy(&self) -> bool {
+        let condition = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bad = |t: &Trouble| t.error.advice() != Advice::Retry || t.since.elapsed() >= UNHEALTHY_AFTER;
+        condition.answered && !condition.trouble.as_ref().is_some_and(bad)
+    }
+
+    /// What is wrong with it.
+    pub(super) fn trouble(&self) -> Option<AwsError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).trouble.as_ref().map(|t| t.error.clone())
+    }
+
+    /// The last that was heard of it was an answer.
+    fn proven(&self) -> bool {
+        let condition = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        condition.answered && condition.trouble.is_none()
+    }
+
+    fn answered(&self, queue: &str) {
+        let mut condition = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        condition.answered = true;
+        if let Some(trouble) = condition.trouble.take() {
+            tracing::info!(queue, after = ?trouble.since.elapsed(), "The queue answers again.");
+        }
+    }
+
+    fn failed(&self, queue: &str, error: AwsError) {
+        let mut condition = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let before = condition.trouble.take();
+        let news = before.as_ref().is_none_or(|t| t.error.outcome() != error.outcome() || t.logged.elapsed() >= LOG_EVERY);
+        let (since, logged) = before.map_or((now, now), |t| (t.since, if news { now } else { t.logged }));
+        if news {
+            match error.advice() {
+                Advice::Retry => tracing::warn!(queue, %error, "Could not receive messages; trying again."),
+                Advice::Denied => {
+                    tracing::error!(queue, %error, "Not allowed to receive messages: check the role, its policy (sqs:ReceiveMessage, and kms:Decrypt for an encrypted queue) and the credentials.");
+                }
+                Advice::Gone => tracing::error!(queue, %error, "The queue does not exist: check --queue-url, its region and its account."),
+            }
+        }
+        condition.trouble = Some(Trouble { since, logged, error });
+    }
+}
+
+/// Receives from one queue.
+pub(super) struct Poller {
+    pub(super) desk: Desk,
+    pub(super) settings: Settings,
+    pub(super) writer: Writer,
+    pub(super) deliveries: mpsc::Sender<Delivery>,
+    pub(super) places: Arc<Semaphore>,
+    pub(super) health: Arc<Health>,
+    pub(super) stop: CancellationToken,
+}
+
+/// How one receive ended.
+enum Round {
+    Received { messages: Vec<Message>, places: OwnedSemaphorePermit, full: bool, quick: bool },
+    Failed(AwsError),
+    Stopped,
+}
+
+impl Poller {
+    /// Receives until the intake stops; then lets receives that are under way end, for 2 s at most.
+    pub(super) async fn run(self) {
+        let mut rounds = FuturesUnordered::new();
+        let mut target = 1;
+        rounds.push(self.round(0));
+        loop {
+            let ended = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => break,
+                Some(ended) = rounds.next() => ended,
+            };
+            let (failures, wanted) = self.ended(ended, target);
+            if wanted != target {
+                target = wanted;
+                self.desk.tell(IntakeEvent::Pollers(target));
+            }
+            // The round that ended goes on where it was; those that are new start afresh.
+            if rounds.len() < target {
+                rounds.push(self.round(failures));
+            }
+            while rounds.len() < target {
+                rounds.push(self.round(0));
+            }
+        }
+        let last = async {
+            while let Some((failures, round)) = rounds.next().await {
+                self.ended((failures, round), target);
+            }
+        };
+        if tokio::time::timeout(LAST_RECEIVE, last).await.is_err() {
+            tracing::debug!(queue = %self.desk.name, "Long polls were cut off.");
+        }
+    }
+
+    /// One receive. `failures`: how many have failed before it, in a row.
+    async fn round(&self, failures: u32) -> (u32, Round) {
+        let receive = async {
+            if failures > 0 {
+                tokio::time::sleep(backoff(&self.desk.random, failures, LONGEST_PAUSE)).await;
+            }
+            let count = BATCH.min(self.settings.max_held).max(1);
+            Arc::clone(&self.places).acquire_many_owned(u32::try_from(count).unwrap_or(1)).await.ok()
+        };
+        let places = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => None,
+            places = receive => places,
+        };
+        let Some(places) = places else { return (failures, Round::Stopped) };
+        // The first receive, and the first after an error, does not wait: it shows at once whether the queue is there.
+        let wait = if self.health.proven() { self.settings.wait } else { Duration::ZERO };
+        let (started, count) = (Instant::now(), places.num_permits());
+        match self.desk.queue.receive(count, wait, self.settings.visibility).await {
+            Ok(messages) => {
+                let quick = messages.is_empty() && started.elapsed() < self.settings.wait / 2 && self.health.proven();
+                (failures, Round::Received { full: messages.len() >= count, messages, places, quick })
+            }
+            Err(error) => (failures, Round::Failed(error)),
+        }
+    }
+
+    /// How many failures in a row that makes, and how many long polls are wanted now.
+    fn ended(&self, (failures, round): (u32, Round), target: usize) -> (u32, usize) {
+        match round {
+            Round::Stopped => (failures, target),
+            Round::Failed(error) => {
+                self.desk.tell(IntakeEvent::ReceiveFailed(error.outcome()));
+                let failures = if error.advice() == Advice::Retry { failures + 1 } else { failures.max(SLOW) + 1 };
+                self.health.failed(&self.desk.name, error);
+                (failures, (target / 2).max(1))
+            }
+            Round::Received { messages, mut places, full, quick } => {
+                self.health.answered(&self.desk.name);
+                self.desk.tell(IntakeEvent::Received(messages.len()));
+                let wanted = match messages.len() {
+                    0 => target.saturating_sub(1).max(1),
+                    _ if full => (target * 2).min(self.settings.pollers.max(1)),
+                    _ => target,
+                };
+                for message in messages {
+                    self.deliver(message, &mut places);
+                }
+                // A server that does not wait when it has nothing must not be asked without pause.
+                (if quick { (failures + 1).min(SLOW / 2) } else { 0 }, wanted)
+            }
+        }
+    }
+
+    fn deliver(&self, message: Message, places: &mut OwnedSemaphorePermit) {
+        let (id, receipt) = handle_of(&message);
+        match self.desk.ledger.admit(id, receipt, places) {
+            Some(Admission::New(key)) => {
+                if self.stop.is_cancelled() {
+                    return; // Held, and given back with all that is undecided.
+                }
+                let ticket = Ticket::new(key, &self.desk.ledger, &self.writer);
+                let Message { body, sent, receive_count, .. } = message;
+                let delivery = Delivery { body, sent, receive_count, queue: Arc::clone(&self.desk.name), ticket };
+                // There is room for every message that is held. When nobody listens any more, the ticket is dropped here.
+                self.deliveries.try_send(delivery).ok();
+            }
+            Some(Admission::Copy) => self.desk.tell(IntakeEvent::Redelivered),
+            None => tracing::warn!(queue = %self.desk.name, "SQS gave more messages than it was asked for; one is left alone."),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The decision on one message.
+
+use std::sync::Arc;
+
+use super::{
+    ledger::{Key, Ledger},
+    writer::Writer,
+};
+
+/// Decides one message. Dropped, it is left alone. After the intake has stopped it does nothing: the message was given back.
+#[derive(Debug)]
+pub struct Ticket(Option<Held>);
+
+#[derive(Debug)]
+struct Held {
+    key: Key,
+    ledger: Arc<Ledger>,
+    writer: Writer,
+}
+
+impl Ticket {
+    pub(super) fn new(key: Key, ledger: &Arc<Ledger>, writer: &Writer) -> Self {
+        Self(Some(Held { key, ledger: Arc::clone(ledger), writer: writer.clone() }))
+    }
+
+    /// Its work is done: it is deleted, in a batch with others, again and again until SQS has done it.
+    pub fn delete(mut self) {
+        if let Some(held) = self.0.take() {
+            if !held.writer.writes() {
+                held.ledger.forget(held.key);
+            } else if held.ledger.decide(held.key) && !held.writer.delete(held.key) {
+                held.ledger.forget(held.key);
+            }
+        }
+    }
+
+    /// Nothing can be done with it now: it is not extended any more and reappears when its visibility timeout is over, which
+    /// counts towards the queue's `maxReceiveCount`.
+    pub fn leave(self) {
+        drop(self);
+    }
+
+    /// Somebody else is to have it: it is visible at once.
+    pub fn release(mut self) {
+        if let Some(held) = self.0.take() {
+            if let Some((receipt, place)) = held.ledger.forget(held.key) {
+                held.writer.release(receipt, place);
+            }
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if let Some(held) = self.0.take() {
+            held.ledger.forget(held.key);
+        }
+    }
+}

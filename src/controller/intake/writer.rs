@@ -1,0 +1,209 @@
+//! Deletes and gives back, in batches.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use futures::{StreamExt, stream::FuturesUnordered};
+use tokio::{
+    sync::{OwnedSemaphorePermit, mpsc},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    IntakeEvent, IntakeObserver, backoff,
+    ledger::{Key, Ledger},
+};
+use crate::{
+    aws::{Advice, Queue, Receipt, queue::BATCH},
+    controller::Random,
+};
+
+/// How long an entry waits for others to share its call.
+const LINGER: Duration = Duration::from_millis(20);
+/// Calls in flight, of each kind.
+const IN_FLIGHT: usize = 16;
+/// The longest pause between two tries.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How often a message is given back before it is left to reappear by itself.
+const RELEASE_TRIES: u32 = 3;
+
+/// A message to give back, with the place that it takes until that is done.
+pub(super) type Given = (Receipt, OwnedSemaphorePermit);
+
+/// Where decisions go.
+#[derive(Debug, Clone)]
+pub(super) struct Writer(Option<Channels>);
+
+#[derive(Debug, Clone)]
+struct Channels {
+    // Neither is bounded, but each entry has a place of its own in the intake's number of messages held.
+    deletes: mpsc::UnboundedSender<Key>,
+    releases: mpsc::UnboundedSender<Given>,
+}
+
+/// The other ends.
+pub(super) struct Inboxes {
+    pub(super) deletes: mpsc::UnboundedReceiver<Key>,
+    pub(super) releases: mpsc::UnboundedReceiver<Given>,
+}
+
+impl Writer {
+    pub(super) fn new() -> (Self, Inboxes) {
+        let (deletes, to_delete) = mpsc::unbounded_channel();
+        let (releases, to_release) = mpsc::unbounded_channel();
+        (Self(Some(Channels { deletes, releases })), Inboxes { deletes: to_delete, releases: to_release })
+    }
+
+    /// One that writes nothing.
+    pub(super) fn dry() -> Self {
+        Self(None)
+    }
+
+    pub(super) fn writes(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// False when nobody deletes any more.
+    pub(super) fn delete(&self, key: Key) -> bool {
+        self.0.as_ref().is_some_and(|c| c.deletes.send(key).is_ok())
+    }
+
+    pub(super) fn release(&self, receipt: Receipt, place: OwnedSemaphorePermit) {
+        if let Some(channels) = &self.0 {
+            // Nobody gives back any more: it reappears by itself.
+            channels.releases.send((receipt, place)).ok();
+        }
+    }
+}
+
+/// What deletes and releases need.
+#[derive(Clone)]
+pub(super) struct Desk {
+    pub(super) queue: Queue,
+    pub(super) name: Arc<str>,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) random: Random,
+    pub(super) observer: Arc<dyn IntakeObserver>,
+    /// A delete that fails for this long is given up: the message reappears by itself.
+    pub(super) patience: Duration,
+}
+
+/// Makes batches of what comes in and has them written, until the intake is `finishing` and nothing is left.
+pub(super) async fn run<T, F>(mut inbox: mpsc::UnboundedReceiver<T>, finishing: CancellationToken, write: impl Fn(Vec<T>) -> F)
+where
+    F: Future<Output = ()>,
+{
+    let mut waiting = Vec::new();
+    let mut flying = FuturesUnordered::new();
+    let (mut send_at, mut open) = (Instant::now(), true);
+    while open || !waiting.is_empty() || !flying.is_empty() {
+        let room = flying.len() < IN_FLIGHT;
+        tokio::select! {
+            biased;
+            Some(()) = flying.next(), if !flying.is_empty() => {}
+            () = finishing.cancelled(), if !inbox.is_closed() => inbox.close(),
+            count = inbox.recv_many(&mut waiting, BATCH * IN_FLIGHT), if open && waiting.len() < BATCH * IN_FLIGHT => {
+                open = count > 0;
+                if count == waiting.len() {
+                    send_at = Instant::now() + LINGER;
+                }
+            }
+            () = tokio::time::sleep_until(send_at), if room && !waiting.is_empty() => {}
+        }
+        let hurry = inbox.is_closed() || Instant::now() >= send_at;
+        while flying.len() < IN_FLIGHT && (waiting.len() >= BATCH || (hurry && !waiting.is_empty())) {
+            let batch = waiting.drain(..waiting.len().min(BATCH)).collect();
+            flying.push(write(batch));
+        }
+    }
+}
+
+impl Desk {
+    /// Deletes messages, by their newest receipts, until all are gone or refused or patience ends.
+    pub(super) async fn delete(self, mut keys: Vec<Key>) {
+        let give_up = Instant::now() + self.patience;
+        for attempt in 1.. {
+            let batch: Vec<(Key, Receipt)> = keys.iter().filter_map(|key| Some((*key, self.ledger.receipt(*key)?))).collect();
+            let Some(again) = self.delete_once(batch).await else { break };
+            keys = again;
+            if keys.is_empty() {
+                return;
+            }
+            if Instant::now() >= give_up {
+                break;
+            }
+            self.tell(IntakeEvent::DeleteRetried(keys.len()));
+            tokio::time::sleep(backoff(&self.random, attempt, LONGEST_PAUSE)).await;
+        }
+        self.tell(IntakeEvent::DeleteGivenUp(keys.len()));
+        tracing::warn!(queue = %self.name, messages = keys.len(), "Could not delete messages; they come again and are recognised then.");
+        for key in keys {
+            self.ledger.forget(key);
+        }
+    }
+
+    /// What is to be tried again; `None` when that is no use.
+    async fn delete_once(&self, batch: Vec<(Key, Receipt)>) -> Option<Vec<Key>> {
+        let receipts: Vec<_> = batch.iter().map(|(_, receipt)| receipt.clone()).collect();
+        let failed = match self.queue.delete_batch(&receipts).await {
+            Ok(failed) => failed,
+            Err(error) => {
+                tracing::debug!(queue = %self.name, %error, "Could not delete a batch of messages.");
+                return (error.advice() != Advice::Gone).then(|| batch.into_iter().map(|(key, _)| key).collect());
+            }
+        };
+        let (mut again, mut deleted) = (Vec::new(), 0);
+        for (index, (key, receipt)) in batch.into_iter().enumerate() {
+            let failure = failed.iter().find(|f| f.index == index);
+            // A copy came while the call was under way: only its receipt is sure to delete the message.
+            let replaced = self.ledger.receipt(key).is_some_and(|newest| newest != receipt);
+            if replaced || failure.is_some_and(|f| !f.sender_fault) {
+                again.push(key);
+                continue;
+            }
+            match failure {
+                Some(_) => self.tell(IntakeEvent::DeleteRefused),
+                None => deleted += 1,
+            }
+            self.ledger.forget(key);
+        }
+        if deleted > 0 {
+            self.tell(IntakeEvent::Deleted(deleted));
+        }
+        Some(again)
+    }
+
+    /// Makes messages visible to others.
+    pub(super) async fn release(self, mut given: Vec<Given>) {
+        for attempt in 1..=RELEASE_TRIES {
+            let receipts: Vec<_> = given.iter().map(|(receipt, _)| receipt.clone()).collect();
+            match self.queue.change_visibility_batch(&receipts, Duration::ZERO).await {
+                Ok(failed) => {
+                    let released = given.len().saturating_sub(failed.len());
+                    if released > 0 {
+                        self.tell(IntakeEvent::Released(released));
+                    }
+                    let mut index = 0;
+                    given.retain(|_| {
+                        index += 1;
+                        failed.iter().any(|f| f.index + 1 == index && !f.sender_fault)
+                    });
+                    let refused = failed.iter().filter(|f| f.sender_fault).count();
+                    if refused > 0 {
+                        self.tell(IntakeEvent::ReleaseFailed(refused));
+                    }
+                }
+                Err(error) => tracing::debug!(queue = %self.name, %error, "Could not give messages back."),
+            }
+            if given.is_empty() {
+                return;
+            }
+            tokio::time::sleep(backoff(&self.random, attempt, LONGEST_PAUSE)).await;
+        }
+        self.tell(IntakeEvent::ReleaseFailed(given.len()));
+    }
+
+    pub(super) fn tell(&self, event: IntakeEvent) {
+        self.observer.event(&self.name, event);
+    }
+}
