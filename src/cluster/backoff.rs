@@ -26,7 +26,7 @@ impl Backoff {
         let whole = FIRST.saturating_mul(1 << self.failures.min(10)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
         let wait = whole / 2 + self.random.jitter(whole / 2);
-        wait.max(asked.unwrap_or_default().min(Duration::from_secs(60)))
+        wait.max(asked.unwrap_or_default().min(Duration::from_mins(1)))
     }
 
     /// How many failures there were since it was well.

@@ -44,7 +44,7 @@ struct Fresh {
 /// For how long after its beginning a LIST past the index answers others too.
 const SHARED: Duration = Duration::from_secs(1);
 /// The longest that a LIST past the index may take, waiting for an earlier one included.
-const LIST: Duration = Duration::from_secs(60);
+const LIST: Duration = Duration::from_mins(1);
 
 struct Nodes(KeepLabels);
 

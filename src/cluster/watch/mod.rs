@@ -3,58 +3,31 @@
 //! Not `kube_runtime::watcher`: its waits cannot be seeded, it decodes what is dropped at once, and it does not say whether
 //! what it said last can still be believed.
 
-use std::{collections::BTreeSet, time::Duration};
+mod lines;
+mod read;
+#[cfg(test)]
+mod tests;
 
-use bytes::{Bytes, BytesMut};
+use std::time::Duration;
+
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use kube::{
     client::Body,
-    core::{
-        Request,
-        params::{ListParams, WatchParams},
-    },
+    core::{Request, params::WatchParams},
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
+use self::lines::Lines;
+pub(super) use self::read::{Collection, Decode, Decoded, Listed, Reader};
 use super::{
-    Cluster, ClusterError, Lane, Problem, Target,
+    Cluster, ClusterError, Problem,
     backoff::Backoff,
     error::{answer_of, with_causes},
     slim::{self, Meta},
 };
-
-/// How one object is read.
-pub(super) trait Decode: Send + Sync {
-    type Object: Send;
-    /// `None`: it is none of ours.
-    fn decode(&self, json: &str) -> Result<Decoded<Self::Object>, serde_json::Error>;
-}
-
-pub(super) enum Decoded<T> {
-    Whole(T),
-    /// The most needed of it; the rest is damaged.
-    Part(T),
-    Foreign,
-}
-
-/// What is read.
-#[derive(Debug, Clone)]
-pub(super) struct Collection {
-    /// The path of the URL, without a slash at its end.
-    pub(super) path: &'static str,
-    /// A field selector.
-    pub(super) fields: Option<String>,
-    /// Whether the objects that are there are read, or only their version, to follow changes from there.
-    pub(super) listed: bool,
-    /// What the LIST counts as.
-    pub(super) list: Target,
-    /// What the watch counts as.
-    pub(super) watch: Target,
-    /// For people.
-    pub(super) object: String,
-}
 
 /// What happened to the collection.
 #[derive(Debug)]
@@ -71,15 +44,6 @@ pub(super) enum Signal<T> {
     Deleted(Meta, Option<T>),
     /// Nothing is known of changes until the next `Watching`.
     Failing(ClusterError),
-}
-
-/// A complete LIST.
-#[derive(Debug)]
-pub(super) struct Listed<T> {
-    pub(super) objects: Vec<(Meta, T)>,
-    /// Those that are there, but could not be read.
-    pub(super) unreadable: Vec<Meta>,
-    pub(super) version: String,
 }
 
 enum State {
@@ -300,130 +264,6 @@ impl Stream {
                 Ok(None) => return Ok(None),
                 Err(_) => return Err(error("the watch did not end when it should have: the connection is dead".to_owned())),
             }
-        }
-    }
-}
-
-/// Splits a stream into lines.
-#[derive(Default)]
-struct Lines {
-    buffer: BytesMut,
-    /// Up to here there is no line end.
-    searched: usize,
-}
-
-impl Lines {
-    /// The longest line. An object of etcd has 1.5 MiB at most.
-    const LONGEST: usize = 16 * 1024 * 1024;
-
-    fn push(&mut self, data: &[u8]) {
-        self.buffer.extend_from_slice(data);
-    }
-
-    fn next(&mut self) -> Result<Option<Bytes>, ()> {
-        loop {
-            let rest = self.buffer.get(self.searched..).unwrap_or_default();
-            let Some(end) = rest.iter().position(|b| *b == b'\n') else {
-                self.searched = self.buffer.len();
-                if self.searched == 0 {
-                    // Gives back what a burst of long lines took.
-                    self.buffer = BytesMut::new();
-                }
-                return if self.searched > Self::LONGEST { Err(()) } else { Ok(None) };
-            };
-            let line = self.buffer.split_to(self.searched + end + 1).freeze();
-            self.searched = 0;
-            let line = line.slice(..line.len() - 1);
-            if !line.trim_ascii().is_empty() {
-                return Ok(Some(line));
-            }
-        }
-    }
-}
-
-/// Reads LISTs and single objects; one that cannot be read is counted, told once, and stalls nothing.
-pub(super) struct Reader<D> {
-    cluster: Cluster,
-    decode: D,
-    told: BTreeSet<String>,
-}
-
-#[derive(Deserialize)]
-struct Page<'a> {
-    #[serde(default)]
-    metadata: PageMeta,
-    #[serde(borrow)]
-    items: Option<Vec<&'a RawValue>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct PageMeta {
-    #[serde(rename = "resourceVersion")]
-    version: String,
-    #[serde(rename = "continue")]
-    more: Option<String>,
-}
-
-impl<D: Decode> Reader<D> {
-    pub(super) fn new(cluster: &Cluster, decode: D) -> Self {
-        Self { cluster: cluster.clone(), decode, told: BTreeSet::new() }
-    }
-
-    /// Everything that is in the collection now (a LIST without a version is never answered from an old cache), page by page.
-    pub(super) async fn list(&mut self, collection: &Collection) -> Result<Listed<D::Object>, ClusterError> {
-        let mut all = Listed { objects: Vec::new(), unreadable: Vec::new(), version: String::new() };
-        let mut params = ListParams::default().limit(if collection.listed { self.cluster.settings().page } else { 1 });
-        params.field_selector.clone_from(&collection.fields);
-        loop {
-            let broken =
-                |e: &dyn std::fmt::Display, problem| ClusterError::silent(collection.list.action(), &*collection.object, problem, e.to_string());
-            let request = Request::new(collection.path).list(&params).map_err(|e| broken(&e, Problem::Invalid))?;
-            let body = self.cluster.call(collection.list, Lane::Ordinary, &collection.object, request).await?;
-            let page: Page<'_> = serde_json::from_slice(&body).map_err(|e| broken(&e, Problem::Unreadable))?;
-            if collection.listed {
-                self.read_page(collection.list, &page, &mut all);
-            }
-            all.version = page.metadata.version;
-            match page.metadata.more.filter(|more| collection.listed && !more.is_empty()) {
-                Some(more) => params.continue_token = Some(more),
-                None => return Ok(all),
-            }
-        }
-    }
-
-    fn read_page(&mut self, target: Target, page: &Page<'_>, all: &mut Listed<D::Object>) {
-        for item in page.items.iter().flatten() {
-            let meta = slim::meta(item.get());
-            match self.read(target, &meta, item.get()) {
-                Ok(Some(object)) => all.objects.push((meta, object)),
-                Ok(None) => {}
-                Err(()) => all.unreadable.push(meta),
-            }
-        }
-    }
-
-    /// `None`: it is none of ours. Errs when it cannot be read, which is told and counted already.
-    pub(super) fn read(&mut self, target: Target, meta: &Meta, json: &str) -> Result<Option<D::Object>, ()> {
-        match self.decode.decode(json) {
-            Ok(Decoded::Whole(object)) => Ok(Some(object)),
-            Ok(Decoded::Foreign) => Ok(None),
-            Ok(Decoded::Part(object)) => {
-                self.tell(target, meta, "only a part of an object can be read", &"fields of the wrong type");
-                Ok(Some(object))
-            }
-            Err(error) => {
-                self.tell(target, meta, "an object cannot be read and is passed over", &error);
-                Err(())
-            }
-        }
-    }
-
-    fn tell(&mut self, target: Target, meta: &Meta, what: &'static str, why: &dyn std::fmt::Display) {
-        self.cluster.observer().unreadable(target);
-        let first = self.told.len() < 100 && self.told.insert(format!("{}/{}", meta.namespace, meta.name));
-        if first {
-            tracing::warn!(namespace = meta.namespace, name = meta.name, %why, what);
         }
     }
 }
