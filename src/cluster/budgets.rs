@@ -1,8 +1,15 @@
 //! Disruption budgets, kept by one watch.
 
-use std::sync::Arc;
+use std::{convert::Infallible, fmt, sync::Arc};
 
-use super::{Cluster, Health};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{
+    Change, Cluster, Health, Target,
+    mirror::{self, Mirror},
+    slim,
+    watch::{Collection, Decode, Decoded, ListWatch, Signal},
+};
 use crate::domain::{Budget, BudgetKey};
 
 /// A change of a disruption budget.
@@ -16,24 +23,77 @@ pub enum BudgetEvent {
 
 /// Every disruption budget of the cluster, kept by one watch. Clones share it; it is kept until the last one is dropped.
 #[derive(Clone)]
-pub struct BudgetWatch {
-    _todo: Cluster,
+pub struct BudgetWatch(Arc<Inner>);
+
+struct Inner {
+    mirror: Arc<Mirror<Budget>>,
+    _watch: AbortOnDropHandle<()>,
+}
+
+struct Budgets;
+
+impl Decode for Budgets {
+    type Object = Budget;
+
+    fn decode(&self, json: &str) -> Result<Decoded<Budget>, serde_json::Error> {
+        slim::budget(json).map(Decoded::Whole)
+    }
+}
+
+impl mirror::Object for Budget {
+    type Key = BudgetKey;
+    type Index = Infallible;
+
+    fn key(&self) -> BudgetKey {
+        self.key.clone()
+    }
+
+    fn index(&self) -> Option<Infallible> {
+        None
+    }
+
+    fn is_same(&self, _: &Self) -> bool {
+        // Which budget of that name it is changes nothing.
+        true
+    }
+
+    fn is_unchanged(&self, other: &Self) -> bool {
+        self == other
+    }
+
+    fn is_older(&self, _: &Self) -> bool {
+        // Nothing is learnt of budgets but by the watch, which tells in order.
+        false
+    }
 }
 
 /// The changes of budgets, none of them lost; several of one budget that were not taken yet come as one.
-pub struct BudgetChanges {
-    _todo: (),
-}
+pub struct BudgetChanges(mirror::Changes<Budget>);
 
 impl BudgetChanges {
     /// The next change; waits for one. `None` when there is no watch any more. May be dropped at any await: nothing is lost.
     pub async fn next(&mut self) -> Option<BudgetEvent> {
-        todo!()
+        self.0.next().await.map(BudgetEvent::from)
     }
 
     /// The next change, if there is one now.
     pub fn try_next(&mut self) -> Option<BudgetEvent> {
-        todo!()
+        self.0.try_next().map(BudgetEvent::from)
+    }
+}
+
+impl From<Change<Budget>> for BudgetEvent {
+    fn from(change: Change<Budget>) -> Self {
+        match change {
+            Change::Applied { now, .. } => Self::Changed(now),
+            Change::Deleted(gone) => Self::Gone(gone.key.clone()),
+        }
+    }
+}
+
+impl fmt::Debug for BudgetWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BudgetWatch").field("state", &self.state()).finish_non_exhaustive()
     }
 }
 
@@ -41,29 +101,61 @@ impl BudgetWatch {
     /// Begins to watch. Never errs: an API server that is away is tried again for ever.
     #[must_use]
     pub fn start(cluster: &Cluster) -> Self {
-        Self { _todo: cluster.clone() }
+        let mirror = Arc::new(Mirror::default());
+        let watch = cluster.spawner().spawn_scoped(follow(cluster.clone(), mirror.clone()));
+        Self(Arc::new(Inner { mirror, _watch: watch }))
     }
 
     /// Whether it can be believed.
     #[must_use]
     pub fn state(&self) -> Health {
-        todo!()
+        self.0.mirror.health()
     }
 
     /// Waits until a complete list was read.
     pub async fn synced(&self) {
-        todo!()
+        self.0.mirror.synced().await;
     }
 
     /// All budgets, by namespace and name.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<Budget>> {
-        todo!()
+        self.0.mirror.all()
     }
 
     /// Follows it: every budget that is there comes first, then every change.
     #[must_use]
     pub fn subscribe(&self) -> BudgetChanges {
-        todo!()
+        BudgetChanges(self.0.mirror.follow())
+    }
+}
+
+async fn follow(cluster: Cluster, mirror: Arc<Mirror<Budget>>) {
+    let collection = Collection {
+        path: "/apis/policy/v1/poddisruptionbudgets",
+        fields: None,
+        listed: true,
+        list: Target::ListBudgets,
+        watch: Target::WatchBudgets,
+        object: String::new(),
+    };
+    let mut watch = ListWatch::new(&cluster, collection, Budgets);
+    loop {
+        match watch.next().await {
+            Signal::Listing => mirror.listing(),
+            Signal::Listed(listed) => {
+                let budgets = listed.objects.into_iter().map(|(_, budget)| budget).collect();
+                mirror.replace(budgets, |key| listed.unreadable.iter().any(|bad| bad.namespace == key.namespace && bad.name == key.name));
+            }
+            Signal::Watching => mirror.well(),
+            Signal::Applied(_, budget) => mirror.apply(budget),
+            Signal::Deleted(meta, _) => mirror.delete(&BudgetKey { namespace: meta.namespace, name: meta.name }, |_| true),
+            Signal::Failing(error) => {
+                if mirror.health().failing_since.is_none() {
+                    tracing::warn!(%error, "the watch of disruption budgets fails");
+                }
+                mirror.failing(cluster.clock().now());
+            }
+        }
     }
 }

@@ -93,7 +93,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { deadline: Duration::from_secs(10), in_flight: 64, watch: Duration::from_secs(60), page: 100 }
+        Self { deadline: Duration::from_secs(10), in_flight: 64, watch: Duration::from_mins(1), page: 100 }
     }
 }
 
@@ -249,15 +249,12 @@ impl Cluster {
             }
             self.slots.acquire().await.ok()
         };
-        match tokio::time::timeout(self.parts.settings.deadline, taken).await {
-            Ok(Some(slot)) => Ok(slot),
-            Ok(None) | Err(_) => {
-                let error =
-                    ClusterError::silent(target.action(), object, Problem::Unreachable, "no slot came free in time, too many requests are under way");
-                self.count(target, Some(&error), Instant::now());
-                Err(error)
-            }
+        if let Ok(Some(slot)) = tokio::time::timeout(self.parts.settings.deadline, taken).await {
+            return Ok(slot);
         }
+        let error = ClusterError::silent(target.action(), object, Problem::Unreachable, "no slot came free in time, too many requests are under way");
+        self.count(target, Some(&error), Instant::now());
+        Err(error)
     }
 
     fn check_gate(&self, target: Target, object: &str, method: &Method) -> Result<(), ClusterError> {
@@ -312,13 +309,10 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 
 /// The answer in an error response: its Status object, or what text it has.
 fn read_error(code: u16, header: Option<Duration>, body: &[u8]) -> ApiAnswer {
-    match serde_json::from_slice::<Status>(body) {
+    if let Ok(status) = serde_json::from_slice::<Status>(body) {
         // The HTTP status is what was answered; a Status may leave its own code out.
-        Ok(status) => ApiAnswer { code, ..answer_of(&status, header) },
-        Err(_) => {
-            let text = String::from_utf8_lossy(body);
-            let message = text.trim().chars().take(500).collect();
-            ApiAnswer { code, message, retry_after: header, ..ApiAnswer::default() }
-        }
+        return ApiAnswer { code, ..answer_of(&status, header) };
     }
+    let message = String::from_utf8_lossy(body).trim().chars().take(500).collect();
+    ApiAnswer { code, message, retry_after: header, ..ApiAnswer::default() }
 }

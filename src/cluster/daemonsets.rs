@@ -1,6 +1,16 @@
 //! Whether a DaemonSet exists.
 
-use super::Cluster;
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex as Short, PoisonError},
+    time::Duration,
+};
+
+use kube::core::{Request, params::GetParams};
+use tokio::{sync::Mutex, time::Instant};
+
+use super::{Cluster, Lane, Problem, Target};
 
 /// What is known of a DaemonSet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,21 +23,76 @@ pub enum DaemonSetState {
     Unreadable,
 }
 
+/// For how long an answer counts.
+const KNOWN: Duration = Duration::from_mins(10);
+/// For how long none counts: everybody who asks at once shares it.
+const UNREADABLE: Duration = Duration::from_secs(10);
+/// How many are remembered.
+const MOST: usize = 1000;
+
+type Key = (String, String);
+type Slot = Arc<Mutex<Option<(Instant, DaemonSetState)>>>;
+
 /// Looks DaemonSets up, one GET for each in ten minutes, however many ask.
 #[derive(Clone)]
 pub struct DaemonSets {
-    _todo: Cluster,
+    cluster: Cluster,
+    slots: Arc<Short<BTreeMap<Key, Slot>>>,
+}
+
+impl fmt::Debug for DaemonSets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DaemonSets").finish_non_exhaustive()
+    }
 }
 
 impl DaemonSets {
     /// Knowing none yet.
     #[must_use]
     pub fn new(cluster: &Cluster) -> Self {
-        Self { _todo: cluster.clone() }
+        Self { cluster: cluster.clone(), slots: Arc::default() }
     }
 
-    /// Whether it exists. Answers within the deadline of a request.
-    pub async fn state(&self, _namespace: &str, _name: &str) -> DaemonSetState {
-        todo!()
+    /// Whether it exists. Answers within twice the deadline of a request.
+    pub async fn state(&self, namespace: &str, name: &str) -> DaemonSetState {
+        let slot = self.slot(namespace, name);
+        let limit = self.cluster.settings().deadline * 2;
+        let looked_up = async {
+            let mut known = slot.lock().await;
+            match *known {
+                Some((until, state)) if Instant::now() < until => state,
+                _ => {
+                    let state = self.ask(namespace, name).await;
+                    let keep = if state == DaemonSetState::Unreadable { UNREADABLE } else { KNOWN };
+                    *known = Some((Instant::now() + keep, state));
+                    state
+                }
+            }
+        };
+        tokio::time::timeout(limit, looked_up).await.unwrap_or(DaemonSetState::Unreadable)
+    }
+
+    fn slot(&self, namespace: &str, name: &str) -> Slot {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (namespace.to_owned(), name.to_owned());
+        if slots.len() >= MOST && !slots.contains_key(&key) {
+            slots.clear();
+        }
+        slots.entry(key).or_default().clone()
+    }
+
+    async fn ask(&self, namespace: &str, name: &str) -> DaemonSetState {
+        let path = format!("/apis/apps/v1/namespaces/{namespace}/daemonsets");
+        let Ok(request) = Request::new(path).get(name, &GetParams::default()) else {
+            return DaemonSetState::Unreadable;
+        };
+        match self.cluster.call(Target::GetDaemonSet, Lane::Ordinary, &format!("{namespace}/{name}"), request).await {
+            Ok(_) => DaemonSetState::There,
+            Err(error) if error.problem == Problem::NotFound => DaemonSetState::Gone,
+            Err(error) => {
+                tracing::warn!(%error, "cannot tell whether a DaemonSet exists; its pods are left alone");
+                DaemonSetState::Unreadable
+            }
+        }
     }
 }

@@ -53,7 +53,10 @@ impl<T> Clone for Change<T> {
 pub(super) trait Object: Send + Sync + 'static {
     /// What it is found by.
     type Key: Ord + Clone + Send + Sync + 'static;
+    /// What it, and by somebody's mistake another one too, is also found by.
+    type Index: Ord + Clone + Send + Sync + 'static;
     fn key(&self) -> Self::Key;
+    fn index(&self) -> Option<Self::Index>;
     /// It is the same object in another version, not a later one of the same name.
     fn is_same(&self, other: &Self) -> bool;
     /// Nothing differs that anybody looks at.
@@ -72,6 +75,7 @@ pub(super) struct Mirror<T: Object>(Mutex<State<T>>);
 
 struct State<T: Object> {
     objects: BTreeMap<T::Key, Arc<T>>,
+    index: BTreeMap<T::Index, BTreeSet<T::Key>>,
     /// Keys of what was learnt past the watch since the last LIST began: that LIST may be older.
     learnt: BTreeSet<T::Key>,
     health: Health,
@@ -100,6 +104,7 @@ impl<T: Object> Default for Mirror<T> {
     fn default() -> Self {
         Self(Mutex::new(State {
             objects: BTreeMap::new(),
+            index: BTreeMap::new(),
             learnt: BTreeSet::new(),
             health: Health::default(),
             followers: Vec::new(),
@@ -143,33 +148,34 @@ impl<T: Object> Mirror<T> {
         lock(&self.0).objects.values().cloned().collect()
     }
 
-    pub(super) fn len(&self) -> usize {
-        lock(&self.0).objects.len()
+    /// Those with this index.
+    pub(super) fn find(&self, index: &T::Index) -> Vec<Arc<T>> {
+        let state = lock(&self.0);
+        let keys = state.index.get(index).into_iter().flatten();
+        keys.filter_map(|key| state.objects.get(key).cloned()).collect()
     }
 
-    /// The watch says that it is there. Returns what was known before and is known now, if that differs.
-    pub(super) fn apply(&self, object: T) -> Option<Replaced<T>> {
-        lock(&self.0).apply(object)
+    /// The watch says that it is there.
+    pub(super) fn apply(&self, object: T) {
+        lock(&self.0).apply(object);
     }
 
     /// Somebody knows past the watch that it is there. What the copy does not have is left to the watch: it may be deleted by now.
-    pub(super) fn learn(&self, object: T) -> Option<Replaced<T>> {
+    pub(super) fn learn(&self, object: T) {
         let mut state = lock(&self.0);
         let key = object.key();
-        if !state.objects.get(&key).is_some_and(|known| known.is_same(&object)) {
-            return None;
+        if state.objects.get(&key).is_some_and(|known| known.is_same(&object)) {
+            state.learnt.insert(key);
+            state.apply(object);
         }
-        state.learnt.insert(key);
-        state.apply(object)
     }
 
     /// The watch says that it is gone. `is_it` tells it from a later one of the same name.
-    pub(super) fn delete(&self, key: &T::Key, is_it: impl FnOnce(&T) -> bool) -> Option<Arc<T>> {
+    pub(super) fn delete(&self, key: &T::Key, is_it: impl FnOnce(&T) -> bool) {
         let mut state = lock(&self.0);
-        if !state.objects.get(key).is_some_and(|known| is_it(known)) {
-            return None;
+        if state.objects.get(key).is_some_and(|known| is_it(known)) {
+            state.delete(key);
         }
-        state.delete(key)
     }
 
     /// A LIST is about to begin.
@@ -177,23 +183,24 @@ impl<T: Object> Mirror<T> {
         lock(&self.0).learnt.clear();
     }
 
-    /// A complete LIST. What is neither in it nor named by `keep` is gone. Returns everything that differs.
-    pub(super) fn replace(&self, objects: Vec<T>, keep: impl Fn(&T::Key) -> bool) -> Vec<Replaced<T>> {
+    /// A complete LIST. What is neither in it nor named by `keep` is gone.
+    pub(super) fn replace(&self, objects: Vec<T>, keep: impl Fn(&T::Key) -> bool) {
         let mut state = lock(&self.0);
         let listed: BTreeSet<T::Key> = objects.iter().map(Object::key).collect();
         let gone: Vec<T::Key> = state.objects.keys().filter(|k| !listed.contains(k) && !keep(k)).cloned().collect();
-        let mut replaced: Vec<_> = gone.iter().filter_map(|k| state.delete(k)).map(|before| Replaced { before: Some(before), now: None }).collect();
+        for key in &gone {
+            state.delete(key);
+        }
         for object in objects {
-            if !state.learnt.contains(&object.key()) {
-                // The LIST counts even where its version is lower: a cluster restored from a backup begins again there.
-                replaced.extend(state.put(object));
+            if state.learnt.contains(&object.key()) {
+                state.apply(object);
             } else {
-                replaced.extend(state.apply(object));
+                // The LIST counts even where its version is lower: a cluster restored from a backup begins again there.
+                state.put(object);
             }
         }
         state.health.synced = true;
         state.synced.notify_waiters();
-        replaced
     }
 
     /// Everything that is there, as new, and then every change.
@@ -212,40 +219,49 @@ impl<T: Object> Mirror<T> {
     }
 }
 
-/// What a change of the copy replaced by what.
-pub(super) struct Replaced<T> {
-    pub(super) before: Option<Arc<T>>,
-    pub(super) now: Option<Arc<T>>,
-}
-
 impl<T: Object> State<T> {
-    fn apply(&mut self, object: T) -> Option<Replaced<T>> {
+    fn apply(&mut self, object: T) {
         let known = self.objects.get(&object.key());
-        if known.is_some_and(|known| known.is_same(&object) && object.is_older(known)) {
-            return None;
+        if !known.is_some_and(|known| known.is_same(&object) && object.is_older(known)) {
+            self.put(object);
         }
-        self.put(object)
     }
 
-    fn put(&mut self, object: T) -> Option<Replaced<T>> {
+    fn put(&mut self, object: T) {
         let key = object.key();
         let now = Arc::new(object);
         let before = self.objects.insert(key.clone(), now.clone());
-        match &before {
+        if let Some(before) = &before {
+            self.unindex(&key, before);
+        }
+        if let Some(index) = now.index() {
+            self.index.entry(index).or_default().insert(key.clone());
+        }
+        match before {
             Some(before) if !before.is_same(&now) => {
-                self.tell(&key, &Change::Deleted(before.clone()));
-                self.tell(&key, &Change::Applied { now: now.clone(), before: None });
+                self.tell(&key, &Change::Deleted(before));
+                self.tell(&key, &Change::Applied { now, before: None });
             }
             Some(before) if before.is_unchanged(&now) => {}
-            _ => self.tell(&key, &Change::Applied { now: now.clone(), before: before.clone() }),
+            before => self.tell(&key, &Change::Applied { now, before }),
         }
-        Some(Replaced { before, now: Some(now) })
     }
 
-    fn delete(&mut self, key: &T::Key) -> Option<Arc<T>> {
-        let gone = self.objects.remove(key)?;
-        self.tell(key, &Change::Deleted(gone.clone()));
-        Some(gone)
+    fn delete(&mut self, key: &T::Key) {
+        if let Some(gone) = self.objects.remove(key) {
+            self.unindex(key, &gone);
+            self.tell(key, &Change::Deleted(gone));
+        }
+    }
+
+    fn unindex(&mut self, key: &T::Key, object: &T) {
+        let Some(index) = object.index() else { return };
+        if let Some(keys) = self.index.get_mut(&index) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.index.remove(&index);
+            }
+        }
     }
 
     fn tell(&mut self, key: &T::Key, change: &Change<T>) {

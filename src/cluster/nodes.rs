@@ -1,19 +1,63 @@
 //! The index of Nodes: one watch, found by name and by instance.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc, time::Duration};
 
+use kube::core::{
+    Request,
+    params::{GetParams, Patch, PatchParams},
+};
 use serde_json::Value;
+use tokio::{sync::Mutex, time::Instant};
+use tokio_util::task::AbortOnDropHandle;
 
-use super::{Change, Cluster, ClusterError, Health, KeepLabels, mirror};
+use super::{
+    Change, Cluster, ClusterError, Health, KeepLabels, Lane, Problem, Target,
+    mirror::{self, Mirror},
+    slim,
+    watch::{Collection, Decode, Decoded, ListWatch, Reader, Signal},
+};
 use crate::domain::{InstanceId, Node, NodeName};
+
+const PATH: &str = "/api/v1/nodes";
 
 /// A change of a Node.
 pub type NodeChange = Change<Node>;
 
 /// Every Node of the cluster, slim, kept by one watch. Clones share it; it is kept until the last one is dropped.
 #[derive(Clone)]
-pub struct NodeIndex {
-    _todo: Cluster,
+pub struct NodeIndex(Arc<Inner>);
+
+struct Inner {
+    cluster: Cluster,
+    keep: KeepLabels,
+    mirror: Arc<Mirror<Node>>,
+    fresh: Mutex<Option<Fresh>>,
+    _watch: AbortOnDropHandle<()>,
+}
+
+/// A LIST past the index.
+struct Fresh {
+    begun: Instant,
+    result: Result<Vec<Arc<Node>>, ClusterError>,
+}
+
+/// For how long after its beginning a LIST past the index answers others too.
+const SHARED: Duration = Duration::from_secs(1);
+/// The longest that a LIST past the index may take, waiting for an earlier one included.
+const LIST: Duration = Duration::from_mins(1);
+
+struct Nodes(KeepLabels);
+
+impl Decode for Nodes {
+    type Object = Node;
+
+    fn decode(&self, json: &str) -> Result<Decoded<Node>, serde_json::Error> {
+        slim::node(json, &self.0).map(Decoded::Whole)
+    }
+}
+
+fn collection() -> Collection {
+    Collection { path: PATH, fields: None, listed: true, list: Target::ListNodes, watch: Target::WatchNodes, object: String::new() }
 }
 
 /// The changes of Nodes, none of them lost; several of one Node that were not taken yet come as one. A Node that went and came
@@ -22,9 +66,14 @@ pub struct NodeChanges(mirror::Changes<Node>);
 
 impl mirror::Object for Node {
     type Key = NodeName;
+    type Index = InstanceId;
 
     fn key(&self) -> NodeName {
         self.name.clone()
+    }
+
+    fn index(&self) -> Option<InstanceId> {
+        self.instance.clone()
     }
 
     fn is_same(&self, other: &Self) -> bool {
@@ -53,64 +102,138 @@ impl NodeChanges {
     }
 }
 
+impl fmt::Debug for NodeIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeIndex").field("state", &self.state()).finish_non_exhaustive()
+    }
+}
+
 impl NodeIndex {
     /// Begins to watch. Never errs: an API server that is away is tried again for ever, [`NodeIndex::state`] says how it goes.
     #[must_use]
     pub fn start(cluster: &Cluster, keep: KeepLabels) -> Self {
-        let _ = keep;
-        Self { _todo: cluster.clone() }
+        let mirror = Arc::new(Mirror::default());
+        let watch = cluster.spawner().spawn_scoped(follow(cluster.clone(), keep.clone(), mirror.clone()));
+        Self(Arc::new(Inner { cluster: cluster.clone(), keep, mirror, fresh: Mutex::new(None), _watch: watch }))
     }
 
     /// Whether the index can be believed: *unknown* may be said only by one that is sound.
     #[must_use]
     pub fn state(&self) -> Health {
-        todo!()
+        self.0.mirror.health()
     }
 
     /// Waits until a complete list was read.
     pub async fn synced(&self) {
-        todo!()
+        self.0.mirror.synced().await;
     }
 
     /// The Nodes of an instance: none, one, or by somebody's mistake more.
     #[must_use]
-    pub fn by_instance(&self, _instance: &InstanceId) -> Vec<Arc<Node>> {
-        todo!()
+    pub fn by_instance(&self, instance: &InstanceId) -> Vec<Arc<Node>> {
+        self.0.mirror.find(instance)
     }
 
     /// A Node by its name.
     #[must_use]
-    pub fn get(&self, _name: &NodeName) -> Option<Arc<Node>> {
-        todo!()
+    pub fn get(&self, name: &NodeName) -> Option<Arc<Node>> {
+        self.0.mirror.get(name)
     }
 
     /// All Nodes, by name.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<Node>> {
-        todo!()
+        self.0.mirror.all()
     }
 
     /// Follows the index: every Node that is there comes first, as new, then every change. A change that only the resource
     /// version shows is not told.
     #[must_use]
     pub fn subscribe(&self) -> NodeChanges {
-        todo!()
+        NodeChanges(self.0.mirror.follow())
     }
 
     /// Reads a Node past the index (uncached). `None`: there is none of that name.
-    pub async fn fetch(&self, _name: &NodeName) -> Result<Option<Node>, ClusterError> {
-        todo!()
+    pub async fn fetch(&self, name: &NodeName) -> Result<Option<Node>, ClusterError> {
+        let request = Request::new(PATH).get(name.as_str(), &GetParams::default()).map_err(|e| unbuildable(Target::GetNode, name, &e))?;
+        match self.0.cluster.call(Target::GetNode, Lane::Ordinary, name.as_str(), request).await {
+            Ok(body) => self.learn(Target::GetNode, name, &body).map(Some),
+            Err(error) if error.problem == Problem::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
-    /// Reads all Nodes past the index (uncached). All who ask within a second of its beginning share one LIST.
-    /// Errs also when one of the Nodes could not be read: this answer is there to prove that something does not exist.
+    /// Reads all Nodes past the index (uncached). All who ask within a second of its beginning share one LIST; there is never
+    /// more than one under way. Errs also when one of the Nodes could not be read: this answer is there to prove that something
+    /// does not exist.
     pub async fn list_fresh(&self) -> Result<Vec<Arc<Node>>, ClusterError> {
-        todo!()
+        let asked = Instant::now();
+        let shared = async {
+            let mut fresh = self.0.fresh.lock().await;
+            if let Some(known) = fresh.as_ref().filter(|known| known.begun + SHARED >= asked) {
+                return known.result.clone();
+            }
+            let begun = Instant::now();
+            let result = self.list().await;
+            *fresh = Some(Fresh { begun, result: result.clone() });
+            result
+        };
+        match tokio::time::timeout(LIST, shared).await {
+            Ok(result) => result,
+            Err(_) => Err(ClusterError::silent(Target::ListNodes.action(), "", Problem::Unreachable, format!("not done within {LIST:?}"))),
+        }
+    }
+
+    async fn list(&self) -> Result<Vec<Arc<Node>>, ClusterError> {
+        let listed = Reader::new(&self.0.cluster, Nodes(self.0.keep.clone())).list(&collection()).await?;
+        match listed.unreadable.first() {
+            Some(bad) => Err(ClusterError::silent(Target::ListNodes.action(), "", Problem::Unreadable, format!("Node {} cannot be read", bad.name))),
+            None => Ok(listed.objects.into_iter().map(|(_, node)| Arc::new(node)).collect()),
+        }
     }
 
     /// Writes to a Node with a merge patch, which carries `metadata.resourceVersion` where it must not overwrite another's
-    /// change (then: [`super::Problem::Conflict`]). The answer is in the index when this returns.
-    pub async fn patch(&self, _name: &NodeName, _patch: &Value) -> Result<Node, ClusterError> {
-        todo!()
+    /// change (then: [`Problem::Conflict`]). The answer is in the index when this returns. [`Problem::Unreadable`] and
+    /// [`Problem::Unreachable`] may have had their effect.
+    pub async fn patch(&self, name: &NodeName, patch: &Value) -> Result<Node, ClusterError> {
+        let params = PatchParams { field_manager: Some("sundown".to_owned()), ..PatchParams::default() };
+        let request = Request::new(PATH).patch(name.as_str(), &params, &Patch::Merge(patch)).map_err(|e| unbuildable(Target::PatchNode, name, &e))?;
+        let body = self.0.cluster.call(Target::PatchNode, Lane::Ordinary, name.as_str(), request).await?;
+        self.learn(Target::PatchNode, name, &body)
+    }
+
+    fn learn(&self, target: Target, name: &NodeName, body: &[u8]) -> Result<Node, ClusterError> {
+        let unreadable = |why: String| ClusterError::silent(target.action(), name.as_str(), Problem::Unreadable, why);
+        let text = std::str::from_utf8(body).map_err(|e| unreadable(e.to_string()))?;
+        let node = slim::node(text, &self.0.keep).map_err(|e| unreadable(e.to_string()))?;
+        self.0.mirror.learn(node.clone());
+        Ok(node)
+    }
+}
+
+fn unbuildable(target: Target, name: &NodeName, error: &kube::core::request::Error) -> ClusterError {
+    ClusterError::silent(target.action(), name.as_str(), Problem::Invalid, error.to_string())
+}
+
+async fn follow(cluster: Cluster, keep: KeepLabels, mirror: Arc<Mirror<Node>>) {
+    let mut watch = ListWatch::new(&cluster, collection(), Nodes(keep));
+    loop {
+        match watch.next().await {
+            Signal::Listing => mirror.listing(),
+            Signal::Listed(listed) => {
+                let nodes = listed.objects.into_iter().map(|(_, node)| node).collect();
+                // One that is there but cannot be read is kept as it was last: it must not look deleted.
+                mirror.replace(nodes, |name| listed.unreadable.iter().any(|bad| bad.name == name.as_str()));
+            }
+            Signal::Watching => mirror.well(),
+            Signal::Applied(_, node) => mirror.apply(node),
+            Signal::Deleted(meta, _) => mirror.delete(&meta.name.into(), |known| known.uid == meta.uid),
+            Signal::Failing(error) => {
+                if mirror.health().failing_since.is_none() {
+                    tracing::warn!(%error, "the watch of nodes fails");
+                }
+                mirror.failing(cluster.clock().now());
+            }
+        }
     }
 }

@@ -1,0 +1,213 @@
+//! The pods of the nodes that are being drained.
+
+mod own;
+mod table;
+#[cfg(test)]
+mod tests;
+mod wide;
+
+use std::{fmt, sync::Arc};
+
+use tokio::sync::mpsc;
+
+use self::{
+    table::{Attached, Envelope, Place, State, Table, Wide},
+    wide::{Command, Wanted},
+};
+use super::{
+    Cluster, ClusterError, Target, slim,
+    watch::{Collection, Decode, Decoded},
+};
+use crate::domain::{Moment, NodeName, Pod, PodUid};
+
+/// What happened to the pods of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PodEvent {
+    /// All pods that are on it: the first event after [`PodFeed::attach`], and again whenever the watch had to begin anew.
+    /// Those not in it are gone.
+    Listed(Vec<Pod>),
+    /// One of them is new or changed.
+    Changed(Pod),
+    /// One of them is gone.
+    Gone(PodUid),
+}
+
+/// How pods are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PodFeedSettings {
+    /// How many nodes have a watch of their own; those beyond share one over the whole cluster.
+    pub own_watches: usize,
+    /// How many events wait for the receiver before the watches wait for it.
+    pub buffer: usize,
+}
+
+impl Default for PodFeedSettings {
+    fn default() -> Self {
+        Self { own_watches: 32, buffer: 256 }
+    }
+}
+
+/// Watches the pods of attached nodes. Up to the threshold the cost grows with the nodes attached, not with the cluster.
+/// Clones share it; it works until the last one is dropped.
+#[derive(Clone)]
+pub struct PodFeed(Arc<Feed>);
+
+struct Feed {
+    cluster: Cluster,
+    settings: PodFeedSettings,
+    table: Table,
+    events: mpsc::Sender<Envelope>,
+}
+
+/// The events of all attached nodes, in order for each node. It must be read: the watches wait for it.
+pub struct PodEvents {
+    table: Table,
+    events: mpsc::Receiver<Envelope>,
+}
+
+impl PodEvents {
+    /// The next event. `None` when there is no feed any more. May be dropped at any await: nothing is lost.
+    pub async fn next(&mut self) -> Option<(NodeName, PodEvent)> {
+        loop {
+            let Envelope { node, epoch, event } = self.events.recv().await?;
+            if self.table.is_current(&node, epoch) {
+                return Some((node, event));
+            }
+        }
+    }
+}
+
+impl fmt::Debug for PodFeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PodFeed").field("settings", &self.0.settings).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.table.clear();
+    }
+}
+
+impl PodFeed {
+    /// A feed without nodes.
+    #[must_use]
+    pub fn start(cluster: &Cluster, settings: PodFeedSettings) -> (Self, PodEvents) {
+        let (sender, receiver) = mpsc::channel(settings.buffer.max(1));
+        let table = Table::default();
+        let feed = Feed { cluster: cluster.clone(), settings, table: table.clone(), events: sender };
+        (Self(Arc::new(feed)), PodEvents { table, events: receiver })
+    }
+
+    /// Begins to watch the pods of a node; attaching it again lists them anew. Does not wait.
+    pub fn attach(&self, node: &NodeName) {
+        let feed = &*self.0;
+        let mut state = feed.table.lock();
+        state.remove(node);
+        let own = state.nodes.values().filter(|a| matches!(a.place, Place::Own { .. })).count();
+        if own < feed.settings.own_watches {
+            feed.attach_own(&mut state, node);
+        } else {
+            feed.attach_wide(&mut state, node);
+        }
+    }
+
+    /// Ends the watch of a node; events of it that still wait are dropped.
+    pub fn detach(&self, node: &NodeName) {
+        let feed = &*self.0;
+        let mut state = feed.table.lock();
+        state.remove(node);
+        feed.narrow(&mut state);
+    }
+
+    /// Since when nothing reliable is known of the pods of this node; `None` while the watch is well, or it is not attached.
+    #[must_use]
+    pub fn failing_since(&self, node: &NodeName) -> Option<Moment> {
+        self.0.table.failure(node).map(|(since, _)| since)
+    }
+
+    /// Why the watch of this node failed last, while it is failing.
+    #[must_use]
+    pub fn last_error(&self, node: &NodeName) -> Option<ClusterError> {
+        self.0.table.failure(node).map(|(_, error)| error)
+    }
+}
+
+impl Feed {
+    fn attach_own(&self, state: &mut State, node: &NodeName) {
+        let epoch = state.next_epoch();
+        let watch = own::follow(self.cluster.clone(), self.table.clone(), self.events.clone(), node.clone(), epoch);
+        let place = Place::Own { _watch: self.cluster.spawner().spawn_scoped(watch) };
+        state.nodes.insert(node.clone(), Attached::new(epoch, place));
+    }
+
+    fn attach_wide(&self, state: &mut State, node: &NodeName) {
+        let epoch = state.next_epoch();
+        state.nodes.insert(node.clone(), Attached::new(epoch, Place::Wide));
+        let wide = state.wide.get_or_insert_with(|| {
+            let (commands, receiver) = mpsc::unbounded_channel();
+            tracing::debug!("many nodes are drained: following the pods of the whole cluster");
+            let task = wide::follow(self.cluster.clone(), self.table.clone(), self.events.clone(), receiver);
+            Wide { commands, _task: self.cluster.spawner().spawn_scoped(task) }
+        });
+        // It ends only with the feed.
+        wide.commands.send(Command::Add(node.clone(), epoch)).ok();
+    }
+
+    /// Gives the last few nodes of the wide watch watches of their own: one that drains for hours must not cost the changes of
+    /// the whole cluster all that time.
+    fn narrow(&self, state: &mut State) {
+        let wide = state.in_wide();
+        let own = state.nodes.len() - wide.len();
+        if state.wide.is_none() || wide.len() > self.settings.own_watches / 4 || own + wide.len() > self.settings.own_watches {
+            return;
+        }
+        state.wide = None;
+        for node in &wide {
+            self.attach_own(state, node);
+        }
+    }
+}
+
+fn collection(node: Option<&NodeName>) -> Collection {
+    Collection {
+        path: "/api/v1/pods",
+        fields: node.map(|node| format!("spec.nodeName={node}")),
+        listed: node.is_some(),
+        list: Target::ListPods,
+        watch: Target::WatchPods,
+        object: node.map(|node| format!("of node {node}")).unwrap_or_default(),
+    }
+}
+
+/// Reads pods; those of nodes that are not wanted are dropped before they are read whole.
+#[derive(Default)]
+struct Pods {
+    wanted: Option<Wanted>,
+}
+
+impl Pods {
+    fn wants(&self, node: Option<&str>) -> bool {
+        match (&self.wanted, node) {
+            (None, _) => true,
+            (Some(wanted), Some(node)) => wanted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).contains(node),
+            (Some(_), None) => false,
+        }
+    }
+}
+
+impl Decode for Pods {
+    type Object = Pod;
+
+    fn decode(&self, json: &str) -> Result<Decoded<Pod>, serde_json::Error> {
+        if self.wanted.is_some() && slim::node_of(json).is_ok_and(|node| !self.wants(node.as_deref())) {
+            return Ok(Decoded::Foreign);
+        }
+        let slim::ReadPod { pod, damaged } = slim::pod(json)?;
+        Ok(match damaged {
+            _ if !self.wants(pod.node.as_ref().map(NodeName::as_str)) => Decoded::Foreign,
+            true => Decoded::Part(pod),
+            false => Decoded::Whole(pod),
+        })
+    }
+}

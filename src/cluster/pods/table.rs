@@ -1,0 +1,110 @@
+//! Which nodes are attached, and how their watches do.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{PodEvent, wide::Command};
+use crate::{
+    cluster::ClusterError,
+    domain::{Moment, NodeName},
+};
+
+/// An event on its way, with the attachment that it belongs to: one of an earlier attachment comes too late and is dropped.
+pub(super) struct Envelope {
+    pub(super) node: NodeName,
+    pub(super) epoch: u64,
+    pub(super) event: PodEvent,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Table(Arc<Mutex<State>>);
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) last_epoch: u64,
+    pub(super) nodes: BTreeMap<NodeName, Attached>,
+    /// The watch over the whole cluster, while there is one.
+    pub(super) wide: Option<Wide>,
+}
+
+pub(super) struct Attached {
+    pub(super) epoch: u64,
+    pub(super) place: Place,
+    failing: Option<(Moment, ClusterError)>,
+}
+
+pub(super) enum Place {
+    /// It has a watch of its own, which ends when this is dropped.
+    Own { _watch: AbortOnDropHandle<()> },
+    /// It shares the watch over the whole cluster.
+    Wide,
+}
+
+pub(super) struct Wide {
+    pub(super) commands: mpsc::UnboundedSender<Command>,
+    pub(super) _task: AbortOnDropHandle<()>,
+}
+
+impl Attached {
+    pub(super) const fn new(epoch: u64, place: Place) -> Self {
+        Self { epoch, place, failing: None }
+    }
+}
+
+impl State {
+    pub(super) const fn next_epoch(&mut self) -> u64 {
+        self.last_epoch += 1;
+        self.last_epoch
+    }
+
+    pub(super) fn remove(&mut self, node: &NodeName) {
+        let removed = self.nodes.remove(node);
+        if let (Some(Attached { place: Place::Wide, .. }), Some(wide)) = (removed, &self.wide) {
+            // It ends only with the feed.
+            wide.commands.send(Command::Remove(node.clone())).ok();
+        }
+    }
+
+    pub(super) fn in_wide(&self) -> Vec<NodeName> {
+        self.nodes.iter().filter(|(_, a)| matches!(a.place, Place::Wide)).map(|(n, _)| n.clone()).collect()
+    }
+}
+
+impl Table {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends all watches.
+    pub(super) fn clear(&self) {
+        let mut state = self.lock();
+        state.nodes.clear();
+        state.wide = None;
+    }
+
+    pub(super) fn is_current(&self, node: &NodeName, epoch: u64) -> bool {
+        self.lock().nodes.get(node).is_some_and(|a| a.epoch == epoch)
+    }
+
+    pub(super) fn failing(&self, node: &NodeName, epoch: u64, now: Moment, error: ClusterError) {
+        if let Some(attached) = self.lock().nodes.get_mut(node).filter(|a| a.epoch == epoch) {
+            let since = attached.failing.take().map_or(now, |(since, _)| since);
+            attached.failing = Some((since, error));
+        }
+    }
+
+    pub(super) fn well(&self, node: &NodeName, epoch: u64) {
+        if let Some(attached) = self.lock().nodes.get_mut(node).filter(|a| a.epoch == epoch) {
+            attached.failing = None;
+        }
+    }
+
+    pub(super) fn failure(&self, node: &NodeName) -> Option<(Moment, ClusterError)> {
+        self.lock().nodes.get(node).and_then(|a| a.failing.clone())
+    }
+}

@@ -1,0 +1,254 @@
+//! One watch over the pods of the whole cluster, for many nodes.
+//!
+//! The watch brings changes only. What is on a node comes from a LIST of its own, begun after the watch knows from which version
+//! it follows, so that nothing falls between the two; what the watch says of the node meanwhile is held, and what the LIST
+//! already shows is dropped.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{
+    PodEvent, Pods, collection,
+    table::{Envelope, Table},
+};
+use crate::{
+    cluster::{
+        Cluster, ClusterError,
+        backoff::Backoff,
+        watch::{ListWatch, Listed, Reader, Signal},
+    },
+    domain::{NodeName, Pod},
+};
+
+/// How many nodes are listed at once.
+const LISTS: usize = 16;
+
+pub(super) enum Command {
+    Add(NodeName, u64),
+    Remove(NodeName),
+}
+
+/// The nodes whose pods are wanted; the decoder drops all others.
+pub(super) type Wanted = Arc<Mutex<BTreeSet<String>>>;
+
+struct Node {
+    epoch: u64,
+    phase: Phase,
+}
+
+enum Phase {
+    /// The watch does not know yet from where it follows.
+    Waiting,
+    /// Its LIST is under way.
+    Listing { round: u64, held: Vec<(String, PodEvent)>, _lister: AbortOnDropHandle<()> },
+    /// Kept up to date since this version.
+    Live { since: String },
+}
+
+struct Answer {
+    node: NodeName,
+    round: u64,
+    listed: Listed<Pod>,
+}
+
+struct Task {
+    cluster: Cluster,
+    table: Table,
+    events: mpsc::Sender<Envelope>,
+    wanted: Wanted,
+    nodes: BTreeMap<NodeName, Node>,
+    lists: Arc<Semaphore>,
+    answers: mpsc::UnboundedSender<Answer>,
+    rounds: u64,
+    /// The watch knows from where it follows.
+    anchored: bool,
+    /// Why the watch fails, while it does.
+    failing: Option<ClusterError>,
+}
+
+/// The receiver of events is gone.
+struct Over;
+
+pub(super) async fn follow(cluster: Cluster, table: Table, events: mpsc::Sender<Envelope>, mut commands: mpsc::UnboundedReceiver<Command>) {
+    let wanted = Wanted::default();
+    let decode = Pods { wanted: Some(wanted.clone()) };
+    let mut watch = ListWatch::new(&cluster, collection(None), decode);
+    let (answers, mut answered) = mpsc::unbounded_channel();
+    let mut task = Task {
+        cluster,
+        table,
+        events,
+        wanted,
+        nodes: BTreeMap::new(),
+        lists: Arc::new(Semaphore::new(LISTS)),
+        answers,
+        rounds: 0,
+        anchored: false,
+        failing: None,
+    };
+    loop {
+        let done = tokio::select! {
+            biased;
+            command = commands.recv() => match command {
+                Some(command) => { task.command(command); Ok(()) }
+                None => Err(Over),
+            },
+            Some(answer) = answered.recv() => task.listed(answer).await,
+            signal = watch.next() => task.signal(signal).await,
+        };
+        if done.is_err() {
+            return;
+        }
+    }
+}
+
+impl Task {
+    fn command(&mut self, command: Command) {
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        match command {
+            Command::Add(node, epoch) => {
+                wanted.insert(node.to_string());
+                drop(wanted);
+                if let Some(error) = &self.failing {
+                    self.table.failing(&node, epoch, self.cluster.clock().now(), error.clone());
+                }
+                let phase = if self.anchored { self.list(&node, epoch) } else { Phase::Waiting };
+                self.nodes.insert(node, Node { epoch, phase });
+            }
+            Command::Remove(node) => {
+                wanted.remove(node.as_str());
+                self.nodes.remove(&node);
+            }
+        }
+    }
+
+    /// Begins the LIST of a node.
+    fn list(&mut self, node: &NodeName, epoch: u64) -> Phase {
+        self.rounds += 1;
+        let round = self.rounds;
+        let lister = lister(self.cluster.clone(), self.table.clone(), self.lists.clone(), self.answers.clone(), node.clone(), epoch, round);
+        Phase::Listing { round, held: Vec::new(), _lister: self.cluster.spawner().spawn_scoped(lister) }
+    }
+
+    async fn listed(&mut self, Answer { node, round, listed }: Answer) -> Result<(), Over> {
+        let Some(state) = self.nodes.get_mut(&node) else { return Ok(()) };
+        let Phase::Listing { round: current, held, .. } = &mut state.phase else { return Ok(()) };
+        if *current != round {
+            return Ok(());
+        }
+        let held = std::mem::take(held);
+        let epoch = state.epoch;
+        state.phase = Phase::Live { since: listed.version.clone() };
+        if self.failing.is_none() {
+            self.table.well(&node, epoch);
+        }
+        let pods = listed.objects.into_iter().map(|(_, pod)| pod).collect();
+        self.send(&node, epoch, PodEvent::Listed(pods)).await?;
+        for (version, event) in held {
+            if !is_shown(&version, &listed.version) {
+                self.send(&node, epoch, event).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn signal(&mut self, signal: Signal<Pod>) -> Result<(), Over> {
+        match signal {
+            Signal::Listing => Ok(()),
+            Signal::Listed(_) => {
+                self.anchored = true;
+                let nodes: Vec<_> = self.nodes.iter().map(|(name, node)| (name.clone(), node.epoch)).collect();
+                for (name, epoch) in nodes {
+                    let phase = self.list(&name, epoch);
+                    self.nodes.insert(name, Node { epoch, phase });
+                }
+                Ok(())
+            }
+            Signal::Watching => {
+                self.failing = None;
+                for (name, node) in self.nodes.iter().filter(|(_, node)| matches!(node.phase, Phase::Live { .. })) {
+                    self.table.well(name, node.epoch);
+                }
+                Ok(())
+            }
+            Signal::Failing(error) => {
+                let now = self.cluster.clock().now();
+                for (name, node) in &self.nodes {
+                    self.table.failing(name, node.epoch, now, error.clone());
+                }
+                self.failing = Some(error);
+                Ok(())
+            }
+            Signal::Applied(meta, pod) => match pod.node.clone() {
+                Some(node) => self.change(&node, meta.version, PodEvent::Changed(pod)).await,
+                None => Ok(()),
+            },
+            Signal::Deleted(meta, pod) => match pod.and_then(|pod| pod.node) {
+                Some(node) => self.change(&node, meta.version, PodEvent::Gone(meta.uid.into())).await,
+                None => Ok(()),
+            },
+        }
+    }
+
+    async fn change(&mut self, node: &NodeName, version: String, event: PodEvent) -> Result<(), Over> {
+        let Some(state) = self.nodes.get_mut(node) else { return Ok(()) };
+        match &mut state.phase {
+            Phase::Waiting => Ok(()),
+            Phase::Listing { held, .. } => {
+                held.push((version, event));
+                Ok(())
+            }
+            Phase::Live { since } if is_shown(&version, since) => Ok(()),
+            Phase::Live { .. } => {
+                let epoch = state.epoch;
+                self.send(node, epoch, event).await
+            }
+        }
+    }
+
+    async fn send(&self, node: &NodeName, epoch: u64, event: PodEvent) -> Result<(), Over> {
+        self.events.send(Envelope { node: node.clone(), epoch, event }).await.map_err(|_| Over)
+    }
+}
+
+/// A LIST of this version shows the change already. Said only of versions that are numbers.
+fn is_shown(change: &str, list: &str) -> bool {
+    matches!((change.parse::<u64>(), list.parse::<u64>()), (Ok(change), Ok(list)) if change <= list)
+}
+
+async fn lister(
+    cluster: Cluster,
+    table: Table,
+    lists: Arc<Semaphore>,
+    answers: mpsc::UnboundedSender<Answer>,
+    node: NodeName,
+    epoch: u64,
+    round: u64,
+) {
+    let collection = collection(Some(&node));
+    let mut reader = Reader::new(&cluster, Pods::default());
+    let mut backoff = Backoff::new(cluster.random().clone());
+    loop {
+        let result = {
+            let Ok(_one) = lists.acquire().await else { return };
+            reader.list(&collection).await
+        };
+        match result {
+            Ok(listed) => {
+                // Nobody listens any more only when everything ends.
+                answers.send(Answer { node, round, listed }).ok();
+                return;
+            }
+            Err(error) => {
+                let wait = backoff.failed(error.answer.retry_after);
+                table.failing(&node, epoch, cluster.clock().now(), error);
+                tokio::time::sleep(wait).await;
+            }
+        }
+    }
+}

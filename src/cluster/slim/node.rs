@@ -1,0 +1,101 @@
+//! Nodes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer};
+
+use super::{Condition, KeepLabels, moment, only, or_default};
+use crate::domain::{InstanceId, Node, PREFIX, Ready, Taint};
+
+#[derive(Deserialize)]
+struct SlimNode {
+    metadata: NodeMeta,
+    #[serde(default, deserialize_with = "or_default")]
+    spec: NodeSpec,
+    #[serde(default, deserialize_with = "or_default")]
+    status: NodeStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NodeMeta {
+    name: String,
+    uid: String,
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default, deserialize_with = "or_default")]
+    creation_timestamp: String,
+    #[serde(default, deserialize_with = "or_default")]
+    labels: BTreeMap<String, String>,
+    #[serde(default, deserialize_with = "our_annotations")]
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NodeSpec {
+    #[serde(rename = "providerID", deserialize_with = "or_default")]
+    provider_id: String,
+    #[serde(deserialize_with = "or_default")]
+    unschedulable: bool,
+    #[serde(deserialize_with = "or_default")]
+    taints: Vec<Taint>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeStatus {
+    #[serde(deserialize_with = "or_default")]
+    conditions: Vec<Condition>,
+    #[serde(deserialize_with = "or_default")]
+    addresses: Vec<Address>,
+    #[serde(deserialize_with = "or_default")]
+    node_info: NodeInfo,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NodeInfo {
+    #[serde(rename = "bootID", deserialize_with = "or_default")]
+    boot_id: String,
+}
+
+#[derive(Deserialize)]
+struct Address {
+    #[serde(rename = "type")]
+    kind: String,
+    address: String,
+}
+
+fn our_annotations<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeMap<String, String>, D::Error> {
+    only(d, |key| key.starts_with(PREFIX))
+}
+
+/// Reads a Node. Its taints must all be readable: the list is written back whole.
+pub(in crate::cluster) fn node(json: &str, keep: &KeepLabels) -> Result<Node, serde_json::Error> {
+    let SlimNode { metadata, spec, status } = serde_json::from_str(json)?;
+    let address = |kind: &str| status.addresses.iter().find(|a| a.kind == kind && !a.address.is_empty()).map(|a| a.address.clone());
+    let condition = status.conditions.iter().find(|c| c.kind == "Ready");
+    let ready = match condition.map(|c| c.status.as_str()) {
+        Some("True") => Ready::True,
+        Some("False") => Ready::False,
+        _ => Ready::Unknown,
+    };
+    let mut labels = metadata.labels;
+    labels.retain(|key, _| keep.0.contains(key));
+    Ok(Node {
+        name: metadata.name.into(),
+        uid: metadata.uid,
+        resource_version: metadata.resource_version,
+        created: moment(&metadata.creation_timestamp),
+        instance: InstanceId::from_provider_id(&spec.provider_id),
+        boot_id: Some(status.node_info.boot_id).filter(|id| !id.is_empty()),
+        unschedulable: spec.unschedulable,
+        taints: spec.taints,
+        labels,
+        annotations: metadata.annotations,
+        ready,
+        ready_since: condition.and_then(|c| moment(&c.last_transition_time)),
+        dns: address("InternalDNS").or_else(|| address("Hostname")),
+    })
+}

@@ -1,0 +1,173 @@
+//! Pods.
+
+use std::{borrow::Cow, collections::BTreeMap, time::Duration};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, IgnoredAny},
+};
+use serde_json::Value;
+
+use super::{Condition, moment, only, or_default};
+use crate::domain::{MIRROR, NodeName, Owner, Phase, Pod, PodKey, TAINT};
+
+#[derive(Deserialize)]
+struct SlimPod {
+    metadata: PodMeta,
+    #[serde(default, deserialize_with = "or_default")]
+    spec: PodSpec,
+    #[serde(default, deserialize_with = "or_default")]
+    status: PodStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodMeta {
+    name: String,
+    #[serde(default, deserialize_with = "or_default")]
+    namespace: String,
+    uid: String,
+    #[serde(default, deserialize_with = "or_default")]
+    deletion_timestamp: String,
+    #[serde(default, deserialize_with = "or_default")]
+    labels: BTreeMap<String, String>,
+    #[serde(default, deserialize_with = "mirror_annotation", rename = "annotations")]
+    mirror: bool,
+    #[serde(default, deserialize_with = "or_default")]
+    owner_references: Vec<OwnerReference>,
+    #[serde(default, deserialize_with = "or_default")]
+    finalizers: Vec<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OwnerReference {
+    #[serde(default)]
+    api_version: String,
+    kind: String,
+    name: String,
+    #[serde(default, deserialize_with = "or_default")]
+    controller: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodSpec {
+    #[serde(deserialize_with = "or_default")]
+    node_name: String,
+    termination_grace_period_seconds: Option<i64>,
+    #[serde(deserialize_with = "or_default")]
+    tolerations: Vec<Toleration>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Toleration {
+    #[serde(deserialize_with = "or_default")]
+    key: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PodStatus {
+    #[serde(deserialize_with = "or_default")]
+    phase: String,
+    #[serde(deserialize_with = "or_default")]
+    conditions: Vec<Condition>,
+}
+
+fn mirror_annotation<'de, D: Deserializer<'de>>(d: D) -> Result<bool, D::Error> {
+    only(d, |key| key == MIRROR).map(|kept| !kept.is_empty())
+}
+
+/// A pod, and whether only a part of it could be read.
+pub(in crate::cluster) struct ReadPod {
+    pub(in crate::cluster) pod: Pod,
+    pub(in crate::cluster) damaged: bool,
+}
+
+/// Reads a pod. One that has a name and a uid is never passed over, whatever else of it is damaged: a pod that is not seen is a
+/// pod that is not waited for.
+pub(in crate::cluster) fn pod(json: &str) -> Result<ReadPod, serde_json::Error> {
+    match serde_json::from_str::<SlimPod>(json) {
+        Ok(slim) => Ok(ReadPod { pod: slim.into(), damaged: false }),
+        Err(why) => {
+            let value: Value = serde_json::from_str(json)?;
+            salvage(&value).map(|slim| ReadPod { pod: slim.into(), damaged: true }).ok_or(why)
+        }
+    }
+}
+
+fn part<T: DeserializeOwned>(value: &Value, pointer: &str) -> Option<T> {
+    value.pointer(pointer).and_then(|v| T::deserialize(v).ok())
+}
+
+fn salvage(value: &Value) -> Option<SlimPod> {
+    let metadata = PodMeta {
+        name: part(value, "/metadata/name")?,
+        namespace: part(value, "/metadata/namespace").unwrap_or_default(),
+        uid: part(value, "/metadata/uid")?,
+        deletion_timestamp: part(value, "/metadata/deletionTimestamp").unwrap_or_default(),
+        labels: part(value, "/metadata/labels").unwrap_or_default(),
+        mirror: value.pointer("/metadata/annotations").is_some_and(|a| a.get(MIRROR).is_some()),
+        owner_references: part(value, "/metadata/ownerReferences").unwrap_or_default(),
+        finalizers: part(value, "/metadata/finalizers").unwrap_or_default(),
+    };
+    let spec = PodSpec {
+        node_name: part(value, "/spec/nodeName").unwrap_or_default(),
+        termination_grace_period_seconds: part(value, "/spec/terminationGracePeriodSeconds"),
+        tolerations: part(value, "/spec/tolerations").unwrap_or_default(),
+    };
+    let status =
+        PodStatus { phase: part(value, "/status/phase").unwrap_or_default(), conditions: part(value, "/status/conditions").unwrap_or_default() };
+    Some(SlimPod { metadata, spec, status })
+}
+
+impl From<SlimPod> for Pod {
+    fn from(SlimPod { metadata, spec, status }: SlimPod) -> Self {
+        let grace = spec.termination_grace_period_seconds.unwrap_or(30);
+        Self {
+            key: PodKey { namespace: metadata.namespace, name: metadata.name },
+            uid: metadata.uid.into(),
+            node: Some(spec.node_name).filter(|n| !n.is_empty()).map(NodeName::from),
+            labels: metadata.labels,
+            phase: match status.phase.as_str() {
+                "Pending" => Phase::Pending,
+                "Running" => Phase::Running,
+                "Succeeded" => Phase::Succeeded,
+                "Failed" => Phase::Failed,
+                _ => Phase::Unknown,
+            },
+            ready: status.conditions.iter().any(|c| c.kind == "Ready" && c.status == "True"),
+            deletion: moment(&metadata.deletion_timestamp),
+            // A negative one counts as one second (API reference of PodSpec).
+            grace: Duration::from_secs(u64::try_from(grace).unwrap_or(1)),
+            owner: metadata.owner_references.into_iter().find(|o| o.controller).map(|o| Owner {
+                api_version: o.api_version,
+                kind: o.kind,
+                name: o.name,
+            }),
+            mirror: metadata.mirror,
+            tolerates_us: spec.tolerations.iter().any(|t| t.key == TAINT),
+            finalizers: !metadata.finalizers.is_empty(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct PodPlace<'a> {
+    #[serde(default, borrow)]
+    spec: PodPlaceSpec<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodPlaceSpec<'a> {
+    #[serde(borrow)]
+    node_name: Option<Cow<'a, str>>,
+}
+
+/// The node of a pod, without reading the rest of it; `None` when it has none.
+pub(in crate::cluster) fn node_of(json: &str) -> Result<Option<Cow<'_, str>>, serde_json::Error> {
+    serde_json::from_str::<PodPlace<'_>>(json).map(|p| p.spec.node_name)
+}

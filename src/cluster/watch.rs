@@ -1,1 +1,0 @@
-//! Reading a collection and its changes.
