@@ -1,1 +1,3 @@
 //! The Kubernetes edge.
+
+pub mod lease;
