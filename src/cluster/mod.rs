@@ -11,6 +11,7 @@ mod daemonsets;
 mod error;
 mod events;
 mod evict;
+pub mod lease;
 mod mirror;
 mod nodes;
 mod observer;

@@ -1,1 +1,13 @@
 //! Metrics, logs, the admin listener.
+
+pub mod admin;
+mod health;
+mod labels;
+pub mod logs;
+pub mod metrics;
+
+pub use admin::Admin;
+pub use health::{Loop, Loops, Readiness, ReadyFlag};
+pub use labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent};
+pub use logs::{LogFormat, LogOnce};
+pub use metrics::{Metrics, Words};

@@ -1,0 +1,211 @@
+//! The flags. The doc comment of a field is its help and its row in the documentation; every one has a `SUNDOWN_*` variable.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, builder::BoolishValueParser};
+
+use super::{
+    defaults as d,
+    values::{Exclusion, ForceAfter, Listen, PodEvents, QueueUrl, parse_duration},
+};
+use crate::{domain::Selector, observe::LogFormat};
+
+/// The flags of `sundown run`.
+#[derive(Debug, Clone, Args)]
+pub struct RunArgs {
+    /// The queues.
+    #[command(flatten)]
+    pub queue: QueueArgs,
+    /// What is ours.
+    #[command(flatten)]
+    pub ours: OursArgs,
+    /// How nodes are drained.
+    #[command(flatten)]
+    pub drain: DrainArgs,
+    /// Which Lease.
+    #[command(flatten)]
+    pub lease: LeaseArgs,
+    /// Election timing, and who we are.
+    #[command(flatten)]
+    pub standing: StandingArgs,
+    /// Where AWS is.
+    #[command(flatten)]
+    pub aws: AwsArgs,
+    /// Where Kubernetes is.
+    #[command(flatten)]
+    pub kube: KubeArgs,
+    /// Metrics and events.
+    #[command(flatten)]
+    pub service: ServiceArgs,
+    /// Logs.
+    #[command(flatten)]
+    pub log: LogArgs,
+    /// Say once for each event what would be done, and write nothing to AWS or Kubernetes. Needs a queue of its own: messages reappear
+    /// by themselves and are received again and again. Takes no Lease
+    #[arg(long, env = "SUNDOWN_DRY_RUN", value_parser = BoolishValueParser::new(), help_heading = "Trying it")]
+    pub dry_run: bool,
+    /// Print every flag with its value, its variable and its default, and exit
+    #[arg(long, env = "SUNDOWN_PRINT_CONFIG", value_parser = BoolishValueParser::new(), help_heading = "Trying it")]
+    pub print_config: bool,
+}
+
+/// The queues.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Queues")]
+pub struct QueueArgs {
+    /// URL of an SQS queue to receive from; repeatable (in the variable: separated by commas). One queue belongs to one cluster
+    #[arg(long, env = "SUNDOWN_QUEUE_URL", value_name = "URL", value_delimiter = ',')]
+    pub queue_url: Vec<QueueUrl>,
+    /// Never delete a message that is not for this cluster: other clusters receive from the queues too
+    #[arg(long, env = "SUNDOWN_SHARED_QUEUE", value_parser = BoolishValueParser::new())]
+    pub shared_queue: bool,
+    /// Concurrent long polls per queue, at most: 1 to 16. As many are made as the queue keeps busy
+    #[arg(long, env = "SUNDOWN_MAX_POLLERS", value_name = "N", default_value = d::MAX_POLLERS)]
+    pub max_pollers: usize,
+    /// Messages held at once while they are undecided, at most; receiving stops there
+    #[arg(long, env = "SUNDOWN_MAX_HELD", value_name = "N", default_value = d::MAX_HELD)]
+    pub max_held: usize,
+}
+
+/// What is ours.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Ours or not")]
+pub struct OursArgs {
+    /// Name of a lifecycle hook that is ours, with the wildcards * and ?; repeatable (in the variable: separated by commas). EKS's own
+    /// `Terminate-LC-Hook` and `Launch-LC-Hook` are ours only where they are named in full. Launch hooks matched by an explicit one are
+    /// answered CONTINUE whatever their group's tags say
+    #[arg(long, env = "SUNDOWN_LIFECYCLE_HOOK", value_name = "GLOB", value_delimiter = ',', default_value = d::LIFECYCLE_HOOK)]
+    pub lifecycle_hook: Vec<String>,
+    /// Label selector of the nodes that are ours to drain; others are never written to
+    #[arg(long, env = "SUNDOWN_NODE_SELECTOR", value_name = "SELECTOR", default_value = d::NODE_SELECTOR)]
+    pub node_selector: Selector,
+    /// Act only on instances that carry a tag with this key
+    #[arg(long, env = "SUNDOWN_MANAGED_TAG", value_name = "KEY")]
+    pub managed_tag: Option<String>,
+    /// Name of the cluster in the tags `kubernetes.io/cluster/NAME` of instances and groups. Without it nothing is completed or kept
+    /// alive for an instance that has no Node
+    #[arg(long, env = "SUNDOWN_CLUSTER_NAME", value_name = "NAME")]
+    pub cluster_name: Option<String>,
+    /// How long after its launch a running instance may still get its Node
+    #[arg(long, env = "SUNDOWN_JOIN_TIMEOUT", value_name = "DURATION", default_value = d::JOIN_TIMEOUT, value_parser = parse_duration)]
+    pub join_timeout: Duration,
+}
+
+/// How nodes are drained.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Drain")]
+pub struct DrainArgs {
+    /// How long a drain under a lifecycle hook may take
+    #[arg(long, env = "SUNDOWN_DRAIN_TIMEOUT", value_name = "DURATION", value_parser = parse_duration)]
+    pub drain_timeout: Option<Duration>,
+    /// How long before its deadline a drain is to be over
+    #[arg(long, env = "SUNDOWN_DEADLINE_MARGIN", value_name = "DURATION", default_value = d::DEADLINE_MARGIN, value_parser = parse_duration)]
+    pub deadline_margin: Duration,
+    /// The same where a spot notice sets the deadline
+    #[arg(long, env = "SUNDOWN_SPOT_DEADLINE_MARGIN", value_name = "DURATION", default_value = d::SPOT_DEADLINE_MARGIN, value_parser = parse_duration)]
+    pub spot_deadline_margin: Duration,
+    /// When a pod whose eviction is refused is deleted: `never`, `deadline` (as late as its grace period allows), or as late but not
+    /// before this share of the time to the deadline is over, 0 to 1
+    #[arg(long, env = "SUNDOWN_FORCE_AFTER", value_name = "WHEN", default_value = d::FORCE_AFTER)]
+    pub force_after: ForceAfter,
+    /// When a node leaves load balancers (label `node.kubernetes.io/exclude-from-external-load-balancers`): with the accept, when its
+    /// last pod is going, or not at all
+    #[arg(long, env = "SUNDOWN_EXCLUDE_FROM_LOAD_BALANCERS", value_name = "WHEN", value_enum)]
+    pub exclude_from_load_balancers: Option<Exclusion>,
+    /// How long to wait after a drain before its lifecycle actions are completed, for those who ship logs
+    #[arg(long, env = "SUNDOWN_COMPLETE_DELAY", value_name = "DURATION", default_value = d::COMPLETE_DELAY, value_parser = parse_duration)]
+    pub complete_delay: Duration,
+    /// How long a drain lasts at least, from the cordon, so that what was just scheduled is seen
+    #[arg(long, env = "SUNDOWN_MIN_DRAIN_TIME", value_name = "DURATION", default_value = d::MIN_DRAIN_TIME, value_parser = parse_duration)]
+    pub min_drain_time: Duration,
+    /// Evictions and deletes in flight over all drains, at most
+    #[arg(long, env = "SUNDOWN_MAX_EVICTIONS", value_name = "N", default_value = d::MAX_EVICTIONS)]
+    pub max_evictions: usize,
+    /// Evictions in flight for one disruption budget, at most
+    #[arg(long, env = "SUNDOWN_MAX_EVICTIONS_PER_BUDGET", value_name = "N", default_value = d::MAX_EVICTIONS_PER_BUDGET)]
+    pub max_evictions_per_budget: usize,
+}
+
+/// Which Lease.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Leader election")]
+pub struct LeaseArgs {
+    /// Name of the Lease
+    #[arg(long, env = "SUNDOWN_LEASE_NAME", value_name = "NAME", default_value = d::LEASE_NAME)]
+    pub lease_name: String,
+    /// Namespace of the Lease
+    #[arg(long, env = "SUNDOWN_LEASE_NAMESPACE", value_name = "NAMESPACE")]
+    pub lease_namespace: Option<String>,
+}
+
+/// Election timing, and who we are.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Leader election")]
+pub struct StandingArgs {
+    /// How long after the last sign of life of a leader another may follow it. Whole seconds
+    #[arg(long, env = "SUNDOWN_LEASE_DURATION", value_name = "DURATION", default_value = d::LEASE_DURATION, value_parser = parse_duration)]
+    pub lease_duration: Duration,
+    /// How long after its last renewal a leader goes on
+    #[arg(long, env = "SUNDOWN_LEASE_RENEW_DEADLINE", value_name = "DURATION", default_value = d::LEASE_RENEW_DEADLINE, value_parser = parse_duration)]
+    pub lease_renew_deadline: Duration,
+    /// The pause between renewals, and between the reads of a standby
+    #[arg(long, env = "SUNDOWN_LEASE_RETRY", value_name = "DURATION", default_value = d::LEASE_RETRY, value_parser = parse_duration)]
+    pub lease_retry: Duration,
+    /// The node that this process runs on: while it drains, another replica leads
+    #[arg(long, env = "SUNDOWN_NODE_NAME", value_name = "NAME")]
+    pub node_name: Option<String>,
+    /// The pod that this process runs in: evicted last
+    #[arg(long, env = "SUNDOWN_POD_NAME", value_name = "NAME")]
+    pub pod_name: Option<String>,
+    /// The namespace of that pod
+    #[arg(long, env = "SUNDOWN_POD_NAMESPACE", value_name = "NAMESPACE")]
+    pub pod_namespace: Option<String>,
+}
+
+/// Where AWS is.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "AWS")]
+pub struct AwsArgs {
+    /// Region of EC2 and Auto Scaling
+    #[arg(long, env = "SUNDOWN_REGION", value_name = "REGION")]
+    pub region: Option<String>,
+    /// Send all AWS calls there instead of to AWS
+    #[arg(long, env = "SUNDOWN_AWS_ENDPOINT_URL", value_name = "URL")]
+    pub aws_endpoint_url: Option<String>,
+}
+
+/// Where Kubernetes is.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Kubernetes")]
+pub struct KubeArgs {
+    /// Kubeconfig file
+    #[arg(long, env = "SUNDOWN_KUBECONFIG", value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context in it
+    #[arg(long, env = "SUNDOWN_CONTEXT", value_name = "NAME")]
+    pub context: Option<String>,
+}
+
+/// Metrics and events.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Observing it")]
+pub struct ServiceArgs {
+    /// Address of `/metrics`, `/livez` and `/readyz`, or `off`
+    #[arg(long, env = "SUNDOWN_ADMIN_LISTEN", value_name = "ADDRESS", default_value = d::ADMIN_LISTEN)]
+    pub admin_listen: Listen,
+    /// Which Events are written on pods: `notable` (blocked for more than 30 s, or forced) or `all` (every eviction)
+    #[arg(long, env = "SUNDOWN_POD_EVENTS", value_name = "WHICH", default_value = d::POD_EVENTS, value_enum)]
+    pub pod_events: PodEvents,
+}
+
+/// Logs.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Observing it")]
+pub struct LogArgs {
+    /// What is logged: a level, or tracing's filter directives (`info,sundown::drain=trace`)
+    #[arg(long, env = "SUNDOWN_LOG", value_name = "FILTER", default_value = d::LOG_LEVEL)]
+    pub log_level: String,
+    /// How log lines look: `auto` (pretty on a terminal, else JSON), `pretty` or `json`
+    #[arg(long, env = "SUNDOWN_LOG_FORMAT", value_name = "FORMAT", default_value = d::LOG_FORMAT, value_enum)]
+    pub log_format: LogFormat,
+}

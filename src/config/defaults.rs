@@ -1,0 +1,60 @@
+//! The one table of defaults, in the words of the command line.
+
+/// `--max-pollers`.
+pub const MAX_POLLERS: &str = "16";
+/// `--max-held`.
+pub const MAX_HELD: &str = "10000";
+/// `--lifecycle-hook`: every hook but EKS's own ([`EKS_HOOKS`]).
+pub const LIFECYCLE_HOOK: &str = "*";
+/// The hooks that EKS puts on the groups of managed node groups and answers itself: never matched by a wildcard.
+pub const EKS_HOOKS: [&str; 2] = ["Terminate-LC-Hook", "Launch-LC-Hook"];
+/// `--node-selector`: nodes of Karpenter and of EKS Auto Mode are drained by those.
+pub const NODE_SELECTOR: &str = "!karpenter.sh/nodepool,eks.amazonaws.com/compute-type!=auto";
+/// `--join-timeout`.
+pub const JOIN_TIMEOUT: &str = "5m";
+/// `--deadline-margin`.
+pub const DEADLINE_MARGIN: &str = "5s";
+/// `--spot-deadline-margin`.
+pub const SPOT_DEADLINE_MARGIN: &str = "10s";
+/// `--force-after`.
+pub const FORCE_AFTER: &str = "0.5";
+/// `--complete-delay`.
+pub const COMPLETE_DELAY: &str = "0s";
+/// `--min-drain-time`.
+pub const MIN_DRAIN_TIME: &str = "5s";
+/// `--max-evictions`.
+pub const MAX_EVICTIONS: &str = "32";
+/// `--max-evictions-per-budget`.
+pub const MAX_EVICTIONS_PER_BUDGET: &str = "8";
+/// `--lease-name`.
+pub const LEASE_NAME: &str = "sundown";
+/// `--lease-namespace`, where `POD_NAMESPACE` does not say one.
+pub const LEASE_NAMESPACE: &str = "kube-system";
+/// `--lease-duration`.
+pub const LEASE_DURATION: &str = "15s";
+/// `--lease-renew-deadline`.
+pub const LEASE_RENEW_DEADLINE: &str = "10s";
+/// `--lease-retry`.
+pub const LEASE_RETRY: &str = "2s";
+/// `--admin-listen`.
+pub const ADMIN_LISTEN: &str = "0.0.0.0:9808";
+/// `--pod-events`.
+pub const POD_EVENTS: &str = "notable";
+/// `--log-level`.
+pub const LOG_LEVEL: &str = "info";
+/// `--log-format`.
+pub const LOG_FORMAT: &str = "auto";
+
+/// The defaults that are not words: what stands in the documentation instead.
+pub const DERIVED: &[(&str, &str)] = &[
+    ("queue-url", "none: required"),
+    ("drain-timeout", "max(1 h, the hook's HeartbeatTimeout)"),
+    ("exclude-from-load-balancers", "early for spot and ending states, late for hooks"),
+    ("lease-namespace", "POD_NAMESPACE, else kube-system"),
+    ("node-name", "NODE_NAME"),
+    ("pod-name", "POD_NAME"),
+    ("pod-namespace", "POD_NAMESPACE"),
+    ("region", "from the queue's URL, else the environment"),
+    ("kubeconfig", "in-cluster, else KUBECONFIG or ~/.kube/config"),
+    ("context", "the kubeconfig's current one"),
+];

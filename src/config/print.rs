@@ -1,0 +1,108 @@
+//! What the flags are, for people: `--print-config` and the documentation.
+
+use std::fmt::Write as _;
+
+use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, parser::ValueSource};
+
+use super::{Config, RunArgs, defaults::DERIVED};
+
+/// Every flag with its value, where that comes from, its variable and its default: one line each.
+#[must_use]
+pub fn print_config(matches: &ArgMatches, config: &Config) -> String {
+    let mut text = String::new();
+    for arg in flags().iter().filter(|a| a.get_id() != "print_config") {
+        let name = name(arg);
+        let (value, source) = value(arg, matches, config);
+        let line = writeln!(text, "--{name} {value}  # {source}; variable {}; default: {}", variable(name), default(arg));
+        debug_assert!(line.is_ok(), "writing to a string does not fail");
+    }
+    text
+}
+
+/// The page `docs/configuration.md`.
+#[must_use]
+pub fn document() -> String {
+    let mut text = String::from(HEAD);
+    let mut heading = String::new();
+    for arg in flags() {
+        let name = name(&arg);
+        let group = arg.get_help_heading().unwrap_or("Options");
+        if group != heading {
+            group.clone_into(&mut heading);
+            text += &format!("\n## {group}\n\n| flag | variable | default | what |\n| --- | --- | --- | --- |\n");
+        }
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default().replace('|', "\\|").replace('\n', " ");
+        text += &format!("| `--{name}{}` | `{}` | {} | {help} |\n", placeholder(&arg), variable(name), default_cell(&arg));
+    }
+    text
+}
+
+const HEAD: &str = "# Configuration
+
+Every flag of `sundown run`, with its variable and its default. A flag wins over its variable. `sundown run --print-config` prints what
+is in force. Durations are written as `90s`, `5m`, `1h30m`. This page is generated from the code and held against it by a test.
+";
+
+/// The variable of a flag, as its definition says.
+pub(super) fn variable(flag: &str) -> String {
+    let arg = flags().into_iter().find(|a| name(a) == flag);
+    arg.and_then(|a| a.get_env().map(|v| v.to_string_lossy().into_owned())).unwrap_or_default()
+}
+
+fn flags() -> Vec<Arg> {
+    let command = RunArgs::augment_args(Command::new("run"));
+    command.get_arguments().filter(|a| !matches!(a.get_id().as_str(), "help" | "version")).cloned().collect()
+}
+
+fn name(arg: &Arg) -> &str {
+    arg.get_long().unwrap_or_default()
+}
+
+fn takes_value(arg: &Arg) -> bool {
+    !matches!(arg.get_action(), ArgAction::SetTrue)
+}
+
+fn placeholder(arg: &Arg) -> String {
+    let names = arg.get_value_names().unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    if takes_value(arg) { format!(" {names}") } else { String::new() }
+}
+
+fn default(arg: &Arg) -> String {
+    if let Some((_, derived)) = DERIVED.iter().find(|(flag, _)| *flag == name(arg)) {
+        return (*derived).to_owned();
+    }
+    let words = arg.get_default_values().iter().map(|v| v.to_string_lossy()).collect::<Vec<_>>().join(",");
+    match (words.is_empty(), takes_value(arg)) {
+        (false, true) => words,
+        (true, true) => "none".to_owned(),
+        (_, false) => "false".to_owned(),
+    }
+}
+
+fn default_cell(arg: &Arg) -> String {
+    let text = default(arg);
+    let literal = takes_value(arg) && !arg.get_default_values().is_empty();
+    if literal { format!("`{text}`") } else { text }
+}
+
+/// The value in force and where it comes from.
+fn value(arg: &Arg, matches: &ArgMatches, config: &Config) -> (String, &'static str) {
+    let id = arg.get_id().as_str();
+    let source = match matches.value_source(id) {
+        Some(ValueSource::CommandLine) => "from the flag",
+        Some(ValueSource::EnvVariable) => "from its variable",
+        _ => "default",
+    };
+    let raw = matches.get_raw(id).map(|values| values.map(|v| v.to_string_lossy()).collect::<Vec<_>>().join(","));
+    let own =
+        |text: Option<String>| (text.unwrap_or_else(|| "(none)".to_owned()), if source == "default" { "from the surroundings" } else { source });
+    match name(arg) {
+        "lease-namespace" => own(Some(config.standing.lease_namespace.clone())),
+        "node-name" => own(config.standing.node.as_ref().map(ToString::to_string)),
+        "pod-name" => own(config.standing.pod.as_ref().map(|p| p.name.clone())),
+        "pod-namespace" => own(config.standing.pod.as_ref().map(|p| p.namespace.clone())),
+        "region" => own(config.aws.region.clone()),
+        _ if !takes_value(arg) => (matches.get_flag(id).to_string(), source),
+        _ => (raw.filter(|r| !r.is_empty()).unwrap_or_else(|| "(none)".to_owned()), source),
+    }
+}

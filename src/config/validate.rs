@@ -1,0 +1,264 @@
+//! From flags to a configuration that holds together.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use super::{
+    AwsConfig, Config, DrainConfig, KubeConfig, OursConfig, QueueConfig, ServiceConfig, StandingConfig,
+    args::{LeaseArgs, RunArgs},
+    defaults as d,
+    values::{HookGlobs, Listen, duration_text},
+};
+use crate::{
+    domain::{NodeName, PodKey, seconds},
+    election,
+    observe::logs,
+};
+
+/// How long a call on the Lease may take: it must be over before somebody else may lead.
+const LEASE_CALL: Duration = seconds(5);
+
+/// A flag that cannot be used: which, its value, what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("--{flag} ({variable}) is {value}: {remedy}")]
+pub struct ConfigError {
+    /// The flag, without its dashes.
+    pub flag: &'static str,
+    /// Its variable.
+    pub variable: String,
+    /// Its value, quoted, or `not given`.
+    pub value: String,
+    /// What is wrong with it, and what to do.
+    pub remedy: String,
+}
+
+impl ConfigError {
+    fn new(flag: &'static str, value: Option<&str>, remedy: impl Into<String>) -> Self {
+        let value = value.map_or_else(|| "not given".to_owned(), |v| format!("`{v}`"));
+        Self { flag, variable: super::print::variable(flag), value, remedy: remedy.into() }
+    }
+
+    fn duration(flag: &'static str, value: Duration, remedy: impl Into<String>) -> Self {
+        Self::new(flag, Some(&duration_text(value)), remedy)
+    }
+}
+
+/// The process environment, or a test's.
+pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+impl RunArgs {
+    /// Validates. `environment` answers for the plain variables that a pod spec sets: `NODE_NAME`, `POD_NAME`, `POD_NAMESPACE`.
+    pub fn config(self, environment: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigError> {
+        let queue = queue(&self)?;
+        let ours = ours(&self)?;
+        let drain = drain(&self)?;
+        let standing = standing(&self, environment)?;
+        let aws = aws(&self, &queue)?;
+        let service = service(&self)?;
+        let kube = KubeConfig { kubeconfig: self.kube.kubeconfig.filter(|p| !p.as_os_str().is_empty()), context: given(self.kube.context) };
+        Ok(Config { queue, ours, drain, standing, aws, kube, service, dry_run: self.dry_run })
+    }
+}
+
+impl LeaseArgs {
+    /// Namespace and name of the Lease: the namespace is the flag's, else that of our own pod, else `kube-system`.
+    #[must_use]
+    pub fn place(&self, environment: &dyn Fn(&str) -> Option<String>) -> (String, String) {
+        let namespace = given(self.lease_namespace.clone()).or_else(|| given(environment("POD_NAMESPACE")));
+        (namespace.unwrap_or_else(|| d::LEASE_NAMESPACE.to_owned()), self.lease_name.clone())
+    }
+}
+
+/// An empty value, as templates leave it, is none.
+fn given(value: Option<String>) -> Option<String> {
+    value.map(|v| v.trim().to_owned()).filter(|v| !v.is_empty())
+}
+
+fn within(flag: &'static str, value: usize, least: usize, most: usize) -> Result<usize, ConfigError> {
+    if (least..=most).contains(&value) {
+        return Ok(value);
+    }
+    Err(ConfigError::new(flag, Some(&value.to_string()), format!("out of range; use {least} to {most}")))
+}
+
+fn queue(args: &RunArgs) -> Result<QueueConfig, ConfigError> {
+    let q = &args.queue;
+    if q.queue_url.is_empty() {
+        return Err(ConfigError::new(
+            "queue-url",
+            None,
+            "there is nothing to receive from; give the URL of the cluster's SQS queue, as `aws sqs get-queue-url` prints it",
+        ));
+    }
+    let mut seen = BTreeSet::new();
+    for url in &q.queue_url {
+        if !seen.insert(&url.url) {
+            return Err(ConfigError::new("queue-url", Some(&url.url), "given twice; name each queue once"));
+        }
+    }
+    Ok(QueueConfig {
+        urls: q.queue_url.clone(),
+        shared: q.shared_queue,
+        max_pollers: within("max-pollers", q.max_pollers, 1, 16)?,
+        // SQS allows 120 000 messages in flight per standard queue.
+        max_held: within("max-held", q.max_held, 10, 100_000)?,
+    })
+}
+
+fn ours(args: &RunArgs) -> Result<OursConfig, ConfigError> {
+    let o = &args.ours;
+    for glob in &o.lifecycle_hook {
+        // The characters of a hook's name (Auto Scaling API: `[A-Za-z0-9\-_\/]+`, 255 at most), and the wildcards.
+        let fine = !glob.is_empty() && glob.len() <= 255 && glob.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_/*?".contains(&b));
+        if !fine {
+            return Err(ConfigError::new(
+                "lifecycle-hook",
+                Some(glob),
+                "matches no hook; use letters, digits, - _ / and the wildcards * and ?, such as sundown-*",
+            ));
+        }
+    }
+    if o.join_timeout > seconds(3600) {
+        return Err(ConfigError::duration(
+            "join-timeout",
+            o.join_timeout,
+            "an instance that has not joined after an hour never will; use 1h or less",
+        ));
+    }
+    let managed_tag = given(o.managed_tag.clone());
+    if let Some(tag) = managed_tag.as_deref().filter(|t| t.chars().count() > 128 || t.contains('=')) {
+        return Err(ConfigError::new("managed-tag", Some(tag), "that is no tag key; give the key alone, 128 characters at most"));
+    }
+    let explicit = !matches!(o.lifecycle_hook.as_slice(), [only] if only == d::LIFECYCLE_HOOK);
+    Ok(OursConfig {
+        hooks: HookGlobs::new(&o.lifecycle_hook, explicit),
+        nodes: o.node_selector.clone(),
+        managed_tag,
+        cluster_name: given(o.cluster_name.clone()),
+        join_timeout: o.join_timeout,
+    })
+}
+
+fn drain(args: &RunArgs) -> Result<DrainConfig, ConfigError> {
+    let a = &args.drain;
+    if let Some(timeout) = a.drain_timeout {
+        if timeout < seconds(30) || timeout > seconds(48 * 3600) {
+            return Err(ConfigError::duration("drain-timeout", timeout, "out of range; use 30s to 48h (AWS keeps no lifecycle action longer)"));
+        }
+        if a.deadline_margin >= timeout {
+            let remedy = format!("not below --drain-timeout {}; leave time for the drain", duration_text(timeout));
+            return Err(ConfigError::duration("deadline-margin", a.deadline_margin, remedy));
+        }
+    }
+    if a.deadline_margin > seconds(300) {
+        return Err(ConfigError::duration("deadline-margin", a.deadline_margin, "that wastes the drain's time; use 5m or less"));
+    }
+    if a.spot_deadline_margin > seconds(60) {
+        return Err(ConfigError::duration("spot-deadline-margin", a.spot_deadline_margin, "a spot notice gives two minutes in all; use 1m or less"));
+    }
+    if a.min_drain_time > seconds(60) {
+        return Err(ConfigError::duration("min-drain-time", a.min_drain_time, "use 1m or less"));
+    }
+    if a.complete_delay > seconds(3600) {
+        return Err(ConfigError::duration("complete-delay", a.complete_delay, "every scale-in waits for it; use 1h or less"));
+    }
+    let max_in_flight = within("max-evictions", a.max_evictions, 1, 1000)?;
+    let max_in_flight_per_budget = within("max-evictions-per-budget", a.max_evictions_per_budget, 1, 1000)?;
+    if max_in_flight_per_budget > max_in_flight {
+        let remedy = format!("above --max-evictions {max_in_flight}, which bounds them all; lower it or raise that");
+        return Err(ConfigError::new("max-evictions-per-budget", Some(&max_in_flight_per_budget.to_string()), remedy));
+    }
+    Ok(DrainConfig {
+        timeout: a.drain_timeout,
+        deadline_margin: a.deadline_margin,
+        spot_deadline_margin: a.spot_deadline_margin,
+        force_after: a.force_after,
+        exclude: a.exclude_from_load_balancers,
+        complete_delay: a.complete_delay,
+        min_time: a.min_drain_time,
+        max_in_flight,
+        max_in_flight_per_budget,
+    })
+}
+
+fn standing(args: &RunArgs, environment: Environment<'_>) -> Result<StandingConfig, ConfigError> {
+    let s = &args.standing;
+    let (lease_namespace, lease_name) = args.lease.place(environment);
+    for (flag, name, most) in [("lease-name", &lease_name, 253), ("lease-namespace", &lease_namespace, 63)] {
+        let fine = !name.is_empty()
+            && name.len() <= most
+            && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b))
+            && !name.starts_with(['-', '.'])
+            && !name.ends_with(['-', '.']);
+        if !fine {
+            return Err(ConfigError::new(flag, Some(name), "not a Kubernetes name; use lower-case letters, digits, - and ."));
+        }
+    }
+    let lease = election(args)?;
+    let own = |flag: &Option<String>, variable| given(flag.clone()).or_else(|| given(environment(variable)));
+    let node = own(&s.node_name, "NODE_NAME").map(NodeName::from);
+    let pod = match (own(&s.pod_name, "POD_NAME"), own(&s.pod_namespace, "POD_NAMESPACE")) {
+        (Some(name), Some(namespace)) => Some(PodKey { namespace, name }),
+        (Some(name), None) => {
+            let remedy = format!("the pod `{name}` is found by name and namespace; set POD_NAMESPACE from the field metadata.namespace");
+            return Err(ConfigError::new("pod-namespace", None, remedy));
+        }
+        (None, _) => None,
+    };
+    Ok(StandingConfig { lease_name, lease_namespace, lease, node, pod })
+}
+
+fn election(args: &RunArgs) -> Result<election::Settings, ConfigError> {
+    let s = &args.standing;
+    let (duration, renew_deadline, retry) = (s.lease_duration, s.lease_renew_deadline, s.lease_retry);
+    if duration.subsec_nanos() != 0 || duration.is_zero() || duration > seconds(3600) {
+        return Err(ConfigError::duration("lease-duration", duration, "use whole seconds, 1h at most; 15s is usual"));
+    }
+    if renew_deadline + LEASE_CALL > duration {
+        let remedy = format!(
+            "a call of the old leader may take {} more, and must be over before another leads; use at most --lease-duration ({}) less that",
+            duration_text(LEASE_CALL),
+            duration_text(duration)
+        );
+        return Err(ConfigError::duration("lease-renew-deadline", renew_deadline, remedy));
+    }
+    if retry < Duration::from_millis(100) || retry * 2 > renew_deadline {
+        let remedy = format!("use 100ms to half of --lease-renew-deadline ({})", duration_text(renew_deadline));
+        return Err(ConfigError::duration("lease-retry", retry, remedy));
+    }
+    Ok(election::Settings { duration, renew_deadline, retry })
+}
+
+fn aws(args: &RunArgs, queue: &QueueConfig) -> Result<AwsConfig, ConfigError> {
+    let endpoint_url = given(args.aws.aws_endpoint_url.clone());
+    if let Some(text) = &endpoint_url {
+        let fine = url::Url::parse(text).is_ok_and(|u| matches!(u.scheme(), "http" | "https") && u.host_str().is_some());
+        if !fine {
+            return Err(ConfigError::new("aws-endpoint-url", Some(text), "not an http(s) URL; use one such as http://localhost:4566"));
+        }
+    }
+    let flag = given(args.aws.region.clone());
+    if let Some(region) = flag.as_deref().filter(|r| !r.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')) {
+        return Err(ConfigError::new("region", Some(region), "not a region; use a name such as eu-west-1 (not an availability zone's)"));
+    }
+    let regions: BTreeSet<&str> = queue.urls.iter().filter_map(|u| u.region.as_deref()).collect();
+    if flag.is_none() && regions.len() > 1 {
+        let named = regions.into_iter().collect::<Vec<_>>().join(" and ");
+        return Err(ConfigError::new(
+            "region",
+            None,
+            format!("the queues are in {named}, a cluster is in one region; give the region of its instances"),
+        ));
+    }
+    let region = flag.or_else(|| regions.first().map(|r| (*r).to_owned()));
+    Ok(AwsConfig { region, endpoint_url })
+}
+
+fn service(args: &RunArgs) -> Result<ServiceConfig, ConfigError> {
+    let (s, l) = (&args.service, &args.log);
+    logs::filter(&l.log_level).map_err(|e| ConfigError::new("log-level", Some(&l.log_level), e.to_string()))?;
+    let admin = match s.admin_listen {
+        Listen::Off => None,
+        Listen::At(address) => Some(address),
+    };
+    Ok(ServiceConfig { admin, pod_events: s.pod_events, log_level: l.log_level.clone(), log_format: l.log_format })
+}

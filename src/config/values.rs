@@ -1,0 +1,232 @@
+//! The values that flags take.
+
+use std::{fmt, net::SocketAddr, str::FromStr, time::Duration};
+
+use wildmatch::WildMatch;
+
+use super::defaults::EKS_HOOKS;
+use crate::domain::HookName;
+
+/// An SQS queue by its URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueUrl {
+    /// The URL as it was given.
+    pub url: String,
+    /// The region that its host names; `None` for a host that is not AWS's.
+    pub region: Option<String>,
+    /// The name of the queue.
+    pub name: String,
+}
+
+/// When a pod whose eviction is refused is deleted instead.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ForceAfter {
+    /// Never: the deadline passes.
+    Never,
+    /// As late as its grace period allows.
+    Deadline,
+    /// Not before this share of the time to the deadline is over, 0 to 1.
+    Share(f64),
+}
+
+/// When a node leaves load balancers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Exclusion {
+    /// With the accept.
+    Early,
+    /// When the last pod that counts is terminating, or 60 s before the deadline.
+    Late,
+    /// Not at all.
+    Never,
+}
+
+/// Which Events are written on pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum PodEvents {
+    /// Pods that are blocked for more than 30 s, and pods that are forced.
+    #[default]
+    Notable,
+    /// Every pod that is evicted, too.
+    All,
+}
+
+/// Where the admin listener listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listen {
+    /// Nowhere.
+    Off,
+    /// There.
+    At(SocketAddr),
+}
+
+/// Which lifecycle hooks are ours, by name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HookGlobs {
+    globs: Vec<(String, WildMatch)>,
+    explicit: bool,
+}
+
+impl HookGlobs {
+    /// Of globs that were validated. `explicit`: a person gave them.
+    pub(super) fn new(globs: &[String], explicit: bool) -> Self {
+        Self { globs: globs.iter().map(|glob| (glob.clone(), WildMatch::new(glob))).collect(), explicit }
+    }
+
+    /// A hook of this name is ours. EKS's own (`Terminate-LC-Hook`, `Launch-LC-Hook`) only where it is named without a wildcard.
+    #[must_use]
+    pub fn matches(&self, hook: &HookName) -> bool {
+        let eks = EKS_HOOKS.contains(&hook.as_str());
+        self.globs.iter().any(|(text, glob)| if eks { text == hook.as_str() } else { glob.matches(hook.as_str()) })
+    }
+
+    /// A person named this hook, by `--lifecycle-hook`: it is ours whatever the tags of its group say.
+    #[must_use]
+    pub fn names(&self, hook: &HookName) -> bool {
+        self.explicit && self.matches(hook)
+    }
+}
+
+impl FromStr for QueueUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let remedy = "use the queue's URL, as `aws sqs get-queue-url` prints it: https://sqs.REGION.amazonaws.com/ACCOUNT/NAME";
+        let url = url::Url::parse(text).map_err(|e| format!("not a URL ({e}); {remedy}"))?;
+        if !matches!(url.scheme(), "https" | "http") {
+            return Err(format!("not an http(s) URL; {remedy}"));
+        }
+        let host = url.host_str().ok_or_else(|| format!("no host in it; {remedy}"))?;
+        let name = url.path_segments().and_then(|mut s| s.next_back()).filter(|n| !n.is_empty());
+        let name = name.ok_or_else(|| format!("no queue name at its end; {remedy}"))?.to_owned();
+        Ok(Self { url: text.to_owned(), region: region_of(host), name })
+    }
+}
+
+/// The region in the host of an SQS endpoint: `sqs.R.amazonaws.com[.cn]`, `sqs-fips.R.…`, `R.queue.amazonaws.com` (legacy),
+/// `sqs.R.api.aws` (dual stack), `vpce-….sqs.R.vpce.amazonaws.com` (AWS General Reference, "Amazon SQS endpoints").
+fn region_of(host: &str) -> Option<String> {
+    let zone = [".amazonaws.com", ".amazonaws.com.cn", ".api.aws", ".api.amazonwebservices.com.cn"].into_iter().find_map(|z| host.strip_suffix(z))?;
+    let labels: Vec<&str> = zone.split('.').collect();
+    let region = match labels.as_slice() {
+        [.., "sqs" | "sqs-fips", region] | [.., "sqs", region, "vpce"] | [region, "queue"] => region,
+        ["queue"] => "us-east-1",
+        _ => return None,
+    };
+    Some(region.to_owned())
+}
+
+impl fmt::Display for QueueUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.url)
+    }
+}
+
+impl FromStr for ForceAfter {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "never" => Ok(Self::Never),
+            "deadline" => Ok(Self::Deadline),
+            _ => match text.parse::<f64>() {
+                Ok(share) if (0.0..=1.0).contains(&share) => Ok(Self::Share(share)),
+                _ => Err("use never, deadline, or a share of the time to the deadline from 0 to 1, such as 0.5".to_owned()),
+            },
+        }
+    }
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "off" {
+            return Ok(Self::Off);
+        }
+        text.parse().map(Self::At).map_err(|_| "use an address with a port, such as 0.0.0.0:9808 or [::]:9808, or off".to_owned())
+    }
+}
+
+/// Reads a duration as people write it: `90s`, `5m`, `1h30m`, `500ms`, `0`.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let remedy = "use hours, minutes and seconds with their units, such as 90s, 5m or 1h30m";
+    let trimmed = text.trim();
+    if trimmed == "0" {
+        return Ok(Duration::ZERO);
+    }
+    if !trimmed.is_empty() && trimmed.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(format!("it has no unit; {remedy} ({trimmed}s for seconds)"));
+    }
+    if trimmed.starts_with(['P', 'p']) {
+        return Err(remedy.to_owned());
+    }
+    let signed: jiff::SignedDuration = trimmed.parse().map_err(|_| remedy.to_owned())?;
+    Duration::try_from(signed).map_err(|_| format!("it is negative; {remedy}"))
+}
+
+/// Writes a duration as [`parse_duration`] reads it.
+#[must_use]
+pub fn duration_text(d: Duration) -> String {
+    let (hours, minutes, seconds, millis) = (d.as_secs() / 3600, d.as_secs() / 60 % 60, d.as_secs() % 60, d.subsec_millis());
+    let parts = [(hours, "h"), (minutes, "m"), (seconds, "s"), (u64::from(millis), "ms")];
+    let text: String = parts.iter().filter(|(n, _)| *n > 0).map(|(n, unit)| format!("{n}{unit}")).collect();
+    if text.is_empty() { "0s".to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        for (text, seconds) in [("90s", 90), ("5m", 300), ("1h30m", 5400), ("1h 30m", 5400), ("48h", 172_800), ("0", 0), ("0s", 0), ("2 min", 120)] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+            assert_eq!(parse_duration(&duration_text(Duration::from_secs(seconds))), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration_text(Duration::from_millis(90_500)), "1m30s500ms");
+        for bad in ["", "5", "-5s", "5x", "s", "PT5M", "five minutes", "1d"] {
+            let said = parse_duration(bad).unwrap_err();
+            assert!(said.contains("90s, 5m or 1h30m"), "{bad}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_queue_url_names_its_region() {
+        for (url, region) in [
+            ("https://sqs.eu-west-1.amazonaws.com/123456789012/nodes", Some("eu-west-1")),
+            ("https://sqs.cn-north-1.amazonaws.com.cn/123456789012/nodes", Some("cn-north-1")),
+            ("https://sqs-fips.us-gov-west-1.amazonaws.com/1/nodes", Some("us-gov-west-1")),
+            ("https://eu-west-1.queue.amazonaws.com/1/nodes", Some("eu-west-1")),
+            ("https://queue.amazonaws.com/1/nodes", Some("us-east-1")),
+            ("https://sqs.eu-west-1.api.aws/1/nodes", Some("eu-west-1")),
+            ("https://vpce-1a2b-xyz.sqs.eu-west-1.vpce.amazonaws.com/1/nodes", Some("eu-west-1")),
+            ("http://localhost:9324/000000000000/nodes", None),
+            ("http://127.0.0.1:4566/000000000000/nodes", None),
+        ] {
+            let queue: QueueUrl = url.parse().unwrap();
+            assert_eq!((queue.region.as_deref(), queue.name.as_str(), queue.url.as_str()), (region, "nodes", url));
+        }
+        for bad in ["", "nodes", "arn:aws:sqs:eu-west-1:1:nodes", "https://sqs.eu-west-1.amazonaws.com/", "ftp://x/y"] {
+            let said = bad.parse::<QueueUrl>().unwrap_err();
+            assert!(said.contains("aws sqs get-queue-url"), "{bad}: {said}");
+        }
+    }
+
+    #[test]
+    fn eks_own_hooks_are_ours_only_where_they_are_named() {
+        let (all, one, exact) =
+            (HookGlobs::new(&["*".into()], false), HookGlobs::new(&["sundown-*".into()], true), HookGlobs::new(&["Terminate-LC-Hook".into()], true));
+        for (globs, hook, matches, names) in [
+            (&all, "drain", true, false),
+            (&all, "Terminate-LC-Hook", false, false),
+            (&all, "Launch-LC-Hook", false, false),
+            (&one, "sundown-terminate", true, true),
+            (&one, "backup", false, false),
+            (&exact, "Terminate-LC-Hook", true, true),
+            (&exact, "Launch-LC-Hook", false, false),
+        ] {
+            assert_eq!((globs.matches(&hook.into()), globs.names(&hook.into())), (matches, names), "{hook}");
+        }
+    }
+}

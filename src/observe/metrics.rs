@@ -1,0 +1,442 @@
+//! Everything that Sundown counts, registered once.
+//!
+//! Names start with `sundown_`. Labels come from enums and from the word lists of [`Words`], so the number of series is bounded; families
+//! of which the words are known are initialised at the start, so that `increase()` sees the first event too.
+
+use std::{fmt, sync::atomic::AtomicU64, time::Duration};
+
+use prometheus_client::{
+    encoding::text::encode,
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::{Registry, Unit},
+};
+
+use super::labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent};
+use crate::domain::Kind;
+
+type Labels<const N: usize> = [(&'static str, &'static str); N];
+type Counters<const N: usize> = Family<Labels<N>, Counter>;
+type Gauges<const N: usize> = Family<Labels<N>, Gauge>;
+type Seconds<const N: usize> = Family<Labels<N>, Histogram, fn() -> Histogram>;
+type SecondsGauge = Gauge<f64, AtomicU64>;
+
+/// The words of other rooms, to initialise families with. A word that is missing here is counted all the same.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Words {
+    /// Why a body was not understood.
+    pub rejections: &'static [&'static str],
+    /// Why a pod is blocked.
+    pub block_reasons: &'static [&'static str],
+    /// The classes of answers to evictions and deletes.
+    pub answers: &'static [&'static str],
+}
+
+/// Everything that is counted.
+pub struct Metrics {
+    registry: Registry,
+    messages: Counters<2>,
+    rejected: Counters<1>,
+    received: Counter,
+    deleted: Counter,
+    held: Gauge,
+    pollers: Gauge,
+    accept_lag: Seconds<1>,
+    drains_active: Gauge,
+    drains: Counters<1>,
+    drain_duration: Seconds<1>,
+    pods: Gauges<1>,
+    blocked: Gauges<1>,
+    evictions: Counters<1>,
+    deletes: Counters<1>,
+    forced: Counter,
+    budget_wake: Histogram,
+    beats: Counters<1>,
+    beats_missed: Counter,
+    hooks_owed: Gauge,
+    completions: Counters<1>,
+    deadline_misses: Counter,
+    paused: Gauge,
+    leader: Gauge,
+    leader_changes: Counters<1>,
+    api_calls: Counters<3>,
+    api_duration: Seconds<1>,
+    clock_skew: SecondsGauge,
+    records: Counters<1>,
+    events_sent: Counter,
+    events_dropped: Counters<1>,
+    decode_failures: Counters<1>,
+    watch_failures: Counters<1>,
+    nodes: Gauge,
+    nodes_excluded: Gauge,
+}
+
+impl Metrics {
+    /// Registers everything and initialises what is bounded.
+    #[must_use]
+    pub fn new(words: &Words) -> Self {
+        let mut r = Registry::with_prefix("sundown");
+        let metrics = Self {
+            messages: reg(&mut r, "messages", "Messages that were understood, by kind and by what became of them"),
+            rejected: reg(&mut r, "rejected_bodies", "Message bodies that were not understood and left for the dead-letter queue, by reason"),
+            received: reg(&mut r, "messages_received", "Messages received, redeliveries included"),
+            deleted: reg(&mut r, "messages_deleted", "Messages deleted from their queue"),
+            held: reg(&mut r, "messages_held", "Messages received and not decided yet"),
+            pollers: reg(&mut r, "pollers", "Long polls under way"),
+            accept_lag: seconds(&mut r, "accept_lag", "Time from the event to the record on its Node, by kind", lag_buckets),
+            drains_active: reg(&mut r, "drains_active", "Nodes being drained"),
+            drains: reg(&mut r, "drains", "Drains that ended, by how"),
+            drain_duration: seconds(&mut r, "drain_duration", "Time from the accept to the end of a drain, by how it ended", long_buckets),
+            pods: reg(&mut r, "pods", "Pods that drains wait for, by state"),
+            blocked: reg(&mut r, "blocked_pods", "Pods whose eviction is refused, by reason"),
+            evictions: reg(&mut r, "evictions", "Evictions sent, by answer"),
+            deletes: reg(&mut r, "pod_deletes", "Pod deletions sent, by answer"),
+            forced: reg(&mut r, "pods_forced", "Pods that were deleted or cut short because a deadline demanded it"),
+            budget_wake: plain_seconds(&mut r, "budget_wake", "Time from a change of a disruption budget to the eviction that it allowed"),
+            beats: reg(&mut r, "heartbeats", "Heartbeats of lifecycle actions, by result"),
+            beats_missed: reg(&mut r, "heartbeats_missed", "Heartbeats not accepted before two thirds of their hook's timeout were over"),
+            hooks_owed: reg(&mut r, "hooks_owed", "Lifecycle actions that wait for our completion"),
+            completions: reg(&mut r, "completions", "Completions of lifecycle actions, by result"),
+            deadline_misses: reg(&mut r, "deadline_misses", "Drains that reached their deadline with pods left"),
+            paused: reg(&mut r, "paused", "1 while all drains are paused"),
+            leader: reg(&mut r, "leader", "1 while this process leads"),
+            leader_changes: reg(&mut r, "leader_changes", "Changes of this process's role, by the new role"),
+            api_calls: reg(&mut r, "api_calls", "Calls to AWS and Kubernetes, by target, action and outcome"),
+            api_duration: seconds(
+                &mut r,
+                "api_call_duration",
+                "Duration of calls to AWS and Kubernetes (watches and long polls aside)",
+                call_buckets,
+            ),
+            clock_skew: SecondsGauge::default(),
+            records: reg(&mut r, "records", "What befell the records on Nodes"),
+            events_sent: reg(&mut r, "events_sent", "Kubernetes Events written"),
+            events_dropped: reg(&mut r, "events_dropped", "Kubernetes Events not written, by reason"),
+            decode_failures: reg(&mut r, "decode_failures", "Objects that could not be decoded and were skipped, by object"),
+            watch_failures: reg(&mut r, "watch_failures", "Watches that failed and were started again, by object"),
+            nodes: reg(&mut r, "nodes", "Nodes in the index"),
+            nodes_excluded: reg(&mut r, "nodes_excluded", "Ready nodes that carry the label that takes them out of load balancers"),
+            registry: Registry::default(),
+        };
+        r.register_with_unit("clock_skew", "How far AWS's clock is ahead of ours", Unit::Seconds, metrics.clock_skew.clone());
+        r.register("build", "The version that runs", prometheus_client::metrics::info::Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        metrics.initialise(words);
+        Self { registry: r, ..metrics }
+    }
+
+    fn initialise(&self, words: &Words) {
+        for kind in Kind::ALL {
+            for outcome in MessageOutcome::ALL {
+                touch(&self.messages, [("kind", kind.as_str()), ("outcome", outcome.as_str())]);
+            }
+        }
+        for outcome in [MessageOutcome::Test, MessageOutcome::Unrelated, MessageOutcome::Left] {
+            touch(&self.messages, [("kind", "none"), ("outcome", outcome.as_str())]);
+        }
+        for word in words.rejections {
+            touch(&self.rejected, [("reason", word)]);
+        }
+        for word in words.block_reasons {
+            self.set_blocked(word, 0);
+        }
+        for word in words.answers {
+            touch(&self.evictions, [("answer", word)]);
+            touch(&self.deletes, [("answer", word)]);
+        }
+        DrainEnd::ALL.iter().for_each(|end| touch(&self.drains, [("end", end.as_str())]));
+        PodState::ALL.iter().for_each(|state| self.set_pods(*state, 0));
+        BeatResult::ALL.iter().for_each(|result| touch(&self.beats, [("result", result.as_str())]));
+        CompletionResult::ALL.iter().for_each(|result| touch(&self.completions, [("result", result.as_str())]));
+        RecordEvent::ALL.iter().for_each(|event| touch(&self.records, [("event", event.as_str())]));
+        ["leader", "standby"].iter().for_each(|role| touch(&self.leader_changes, [("role", role)]));
+        ["rate", "failed"].iter().for_each(|reason| touch(&self.events_dropped, [("reason", reason)]));
+    }
+
+    /// All of it in the OpenMetrics text format (`application/openmetrics-text; version=1.0.0`).
+    pub fn render(&self) -> Result<String, fmt::Error> {
+        let mut text = String::new();
+        encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+
+    // === the queue
+
+    /// Messages were received.
+    pub fn received(&self, count: u64) {
+        self.received.inc_by(count);
+    }
+
+    /// Messages were deleted.
+    pub fn deleted(&self, count: u64) {
+        self.deleted.inc_by(count);
+    }
+
+    /// So many messages are received and undecided.
+    pub fn set_held(&self, count: usize) {
+        set(&self.held, count);
+    }
+
+    /// So many long polls are under way.
+    pub fn set_pollers(&self, count: usize) {
+        set(&self.pollers, count);
+    }
+
+    /// A message (one interruption in it) was decided. `None`: it was about no interruption.
+    pub fn message(&self, kind: Option<Kind>, outcome: MessageOutcome) {
+        let kind = kind.map_or("none", Kind::as_str);
+        self.messages.get_or_create(&[("kind", kind), ("outcome", outcome.as_str())]).inc();
+    }
+
+    /// A body was not understood.
+    pub fn rejected(&self, reason: &'static str) {
+        self.rejected.get_or_create(&[("reason", reason)]).inc();
+    }
+
+    /// An interruption was written on its Node, so long after its event.
+    pub fn accepted_after(&self, kind: Kind, lag: Duration) {
+        self.accept_lag.get_or_create(&[("kind", kind.as_str())]).observe(lag.as_secs_f64());
+    }
+
+    // === drains
+
+    /// So many nodes are being drained.
+    pub fn set_drains_active(&self, count: usize) {
+        set(&self.drains_active, count);
+    }
+
+    /// A drain ended, so long after its accept.
+    pub fn drain_ended(&self, end: DrainEnd, took: Duration) {
+        self.drains.get_or_create(&[("end", end.as_str())]).inc();
+        self.drain_duration.get_or_create(&[("end", end.as_str())]).observe(took.as_secs_f64());
+    }
+
+    /// A drain reached its deadline with pods left.
+    pub fn deadline_missed(&self) {
+        self.deadline_misses.inc();
+    }
+
+    /// So many pods of all drains are in this state.
+    pub fn set_pods(&self, state: PodState, count: usize) {
+        set(&self.pods.get_or_create(&[("state", state.as_str())]), count);
+    }
+
+    /// So many pods of all drains are blocked for this reason.
+    pub fn set_blocked(&self, reason: &'static str, count: usize) {
+        set(&self.blocked.get_or_create(&[("reason", reason)]), count);
+    }
+
+    /// An eviction was answered.
+    pub fn eviction(&self, answer: &'static str) {
+        self.evictions.get_or_create(&[("answer", answer)]).inc();
+    }
+
+    /// The deletion of a pod was answered.
+    pub fn pod_delete(&self, answer: &'static str) {
+        self.deletes.get_or_create(&[("answer", answer)]).inc();
+    }
+
+    /// A deadline demanded that a pod was deleted or cut short.
+    pub fn forced(&self) {
+        self.forced.inc();
+    }
+
+    /// An eviction went out so long after the change of the budget that allowed it.
+    pub fn budget_woke_after(&self, lag: Duration) {
+        self.budget_wake.observe(lag.as_secs_f64());
+    }
+
+    // === lifecycle hooks
+
+    /// A heartbeat was answered.
+    pub fn heartbeat(&self, result: BeatResult) {
+        self.beats.get_or_create(&[("result", result.as_str())]).inc();
+    }
+
+    /// No heartbeat was accepted before two thirds of the hook's timeout were over.
+    pub fn heartbeat_missed(&self) {
+        self.beats_missed.inc();
+    }
+
+    /// So many lifecycle actions wait for our completion.
+    pub fn set_hooks_owed(&self, count: usize) {
+        set(&self.hooks_owed, count);
+    }
+
+    /// A completion was answered.
+    pub fn completion(&self, result: CompletionResult) {
+        self.completions.get_or_create(&[("result", result.as_str())]).inc();
+    }
+
+    // === standing
+
+    /// All drains are paused, or not.
+    pub fn set_paused(&self, paused: bool) {
+        self.paused.set(i64::from(paused));
+    }
+
+    /// This process leads, or not.
+    pub fn set_leader(&self, leads: bool) {
+        if self.leader.set(i64::from(leads)) != i64::from(leads) {
+            let role = if leads { "leader" } else { "standby" };
+            self.leader_changes.get_or_create(&[("role", role)]).inc();
+        }
+    }
+
+    // === the edges
+
+    /// A call to `target` (`sqs`, `autoscaling`, `ec2`, `kubernetes`) ended. `outcome` is `ok` or a class of errors.
+    pub fn api_call(&self, target: &'static str, action: &'static str, outcome: &'static str, took: Duration) {
+        self.api_calls.get_or_create(&[("target", target), ("action", action), ("outcome", outcome)]).inc();
+        self.api_duration.get_or_create(&[("target", target)]).observe(took.as_secs_f64());
+    }
+
+    /// A long poll or a watch ended: counted, but its duration says nothing.
+    pub fn api_wait(&self, target: &'static str, action: &'static str, outcome: &'static str) {
+        self.api_calls.get_or_create(&[("target", target), ("action", action), ("outcome", outcome)]).inc();
+    }
+
+    /// How far AWS's clock is ahead of ours.
+    pub fn set_clock_skew(&self, ahead: jiff::SignedDuration) {
+        self.clock_skew.set(ahead.as_secs_f64());
+    }
+
+    /// Something befell a record.
+    pub fn record(&self, event: RecordEvent) {
+        self.records.get_or_create(&[("event", event.as_str())]).inc();
+    }
+
+    /// A Kubernetes Event was written.
+    pub fn event_sent(&self) {
+        self.events_sent.inc();
+    }
+
+    /// Kubernetes Events were not written: `rate` or `failed`.
+    pub fn events_dropped(&self, reason: &'static str, count: u64) {
+        self.events_dropped.get_or_create(&[("reason", reason)]).inc_by(count);
+    }
+
+    /// An object (`node`, `pod`, `budget`, …) could not be decoded.
+    pub fn decode_failed(&self, object: &'static str) {
+        self.decode_failures.get_or_create(&[("object", object)]).inc();
+    }
+
+    /// A watch failed and is started again.
+    pub fn watch_failed(&self, object: &'static str) {
+        self.watch_failures.get_or_create(&[("object", object)]).inc();
+    }
+
+    /// So many Nodes are in the index.
+    pub fn set_nodes(&self, count: usize) {
+        set(&self.nodes, count);
+    }
+
+    /// So many Ready nodes are out of load balancers by label.
+    pub fn set_nodes_excluded(&self, count: usize) {
+        set(&self.nodes_excluded, count);
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new(&Words::default())
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+fn reg<M>(registry: &mut Registry, name: &str, help: &str) -> M
+where
+    M: prometheus_client::registry::Metric + Default + Clone,
+{
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+fn seconds<const N: usize>(registry: &mut Registry, name: &str, help: &str, new: fn() -> Histogram) -> Seconds<N> {
+    let family = Family::new_with_constructor(new);
+    registry.register_with_unit(name, help, Unit::Seconds, family.clone());
+    family
+}
+
+fn plain_seconds(registry: &mut Registry, name: &str, help: &str) -> Histogram {
+    let histogram = call_buckets();
+    registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
+    histogram
+}
+
+fn touch<const N: usize>(family: &Counters<N>, labels: Labels<N>) {
+    drop(family.get_or_create(&labels));
+}
+
+fn set(gauge: &Gauge, count: usize) {
+    gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+}
+
+/// Calls: 5 ms to 30 s.
+fn call_buckets() -> Histogram {
+    Histogram::new([0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0])
+}
+
+/// From the event to the accept: a spot notice gives 120 s in all.
+fn lag_buckets() -> Histogram {
+    Histogram::new([0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0])
+}
+
+/// Drains: seconds to two days.
+fn long_buckets() -> Histogram {
+    Histogram::new([5.0, 15.0, 30.0, 60.0, 115.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 21600.0, 86_400.0, 172_800.0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_counted_is_rendered_and_what_is_bounded_is_there_from_the_start() {
+        let metrics = Metrics::new(&Words { rejections: &["not_json"], block_reasons: &["budget"], answers: &["ok"] });
+        let before = metrics.render().unwrap();
+        for line in [
+            "sundown_messages_total{kind=\"spot\",outcome=\"accepted\"} 0\n",
+            "sundown_rejected_bodies_total{reason=\"not_json\"} 0\n",
+            "sundown_blocked_pods{reason=\"budget\"} 0\n",
+            "sundown_evictions_total{answer=\"ok\"} 0\n",
+            "sundown_pod_deletes_total{answer=\"ok\"} 0\n",
+            "sundown_heartbeats_total{result=\"over\"} 0\n",
+            "sundown_completions_total{result=\"gone\"} 0\n",
+            "sundown_records_total{event=\"void\"} 0\n",
+            "sundown_events_dropped_total{reason=\"rate\"} 0\n",
+            "sundown_leader 0\n",
+            "sundown_deadline_misses_total 0\n",
+            "sundown_clock_skew_seconds 0.0\n",
+            concat!("sundown_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1\n"),
+        ] {
+            assert!(before.contains(line), "{line} is missing in:\n{before}");
+        }
+        assert!(before.ends_with("# EOF\n"));
+
+        metrics.message(Some(Kind::Spot), MessageOutcome::Accepted);
+        metrics.message(None, MessageOutcome::Test);
+        metrics.accepted_after(Kind::Spot, Duration::from_millis(1500));
+        metrics.set_leader(true);
+        metrics.set_leader(true);
+        metrics.api_call("sqs", "DeleteMessageBatch", "ok", Duration::from_millis(7));
+        metrics.set_clock_skew(jiff::SignedDuration::from_millis(-2500));
+        let after = metrics.render().unwrap();
+        for line in [
+            "sundown_messages_total{kind=\"spot\",outcome=\"accepted\"} 1\n",
+            "sundown_messages_total{kind=\"none\",outcome=\"test\"} 1\n",
+            "sundown_accept_lag_seconds_bucket{le=\"2.0\",kind=\"spot\"} 1\n",
+            "sundown_accept_lag_seconds_bucket{le=\"1.0\",kind=\"spot\"} 0\n",
+            "sundown_leader_changes_total{role=\"leader\"} 1\n",
+            "sundown_api_calls_total{target=\"sqs\",action=\"DeleteMessageBatch\",outcome=\"ok\"} 1\n",
+            "sundown_api_call_duration_seconds_count{target=\"sqs\"} 1\n",
+            "sundown_clock_skew_seconds -2.5\n",
+        ] {
+            assert!(after.contains(line), "{line} is missing in:\n{after}");
+        }
+    }
+}
