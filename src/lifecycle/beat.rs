@@ -25,8 +25,8 @@ pub struct BeatSchedule {
     /// That gap is behind us.
     is_spread: bool,
     description: Option<HookDescription>,
-    /// The tightest that any description said: what deadlines go by.
-    bounds: Option<HookDescription>,
+    /// The first description: what windows and deadlines go by.
+    first: Option<HookDescription>,
     /// When the window last granted began; `None`: another leader's last heartbeat, not known.
     granted: Option<Moment>,
     /// When the last heartbeat that was accepted was sent.
@@ -88,7 +88,7 @@ impl BeatSchedule {
             start,
             spread,
             is_spread: false,
-            bounds: description.clone(),
+            first: description.clone(),
             description,
             granted: matches!(start, Start::Received(_)).then_some(event),
             last: None,
@@ -151,18 +151,12 @@ impl BeatSchedule {
         self.end.get_or_insert(End::Completed);
     }
 
-    /// DescribeLifecycleHooks said what the hook is like. A later, looser answer changes the interval, never a deadline.
+    /// DescribeLifecycleHooks said what the hook is like. A later answer changes the interval, never a deadline: the action that
+    /// waits was begun under the first.
     pub fn described(&mut self, description: HookDescription) {
         // The gaps of 10 s until now spread hooks by seconds only: the first gap of the true interval spreads them again.
         self.is_spread &= self.description.is_some();
-        self.bounds = Some(self.bounds.take().map_or_else(
-            || description.clone(),
-            |old| HookDescription {
-                hook: old.hook,
-                heartbeat_timeout: old.heartbeat_timeout.min(description.heartbeat_timeout),
-                global_timeout: old.global_timeout.min(description.global_timeout),
-            },
-        ));
+        self.first.get_or_insert_with(|| description.clone());
         self.description = Some(description);
         let planned = self.planned();
         self.due = if self.failures == 0 { planned } else { self.due.min(planned) };
@@ -180,7 +174,7 @@ impl BeatSchedule {
     /// known (not described yet).
     #[must_use]
     pub fn window_end(&self) -> Option<Moment> {
-        let timeout = self.bounds.as_ref()?.heartbeat_timeout;
+        let timeout = self.first.as_ref()?.heartbeat_timeout;
         let end = self.window_start().plus(timeout);
         Some(self.global_end().map_or(end, |global| end.min(global)))
     }
@@ -189,7 +183,7 @@ impl BeatSchedule {
     /// `None`: not described, or the heartbeats ended before.
     #[must_use]
     pub fn lapses_at(&self) -> Option<Moment> {
-        let at = self.window_start().plus(two_thirds(self.bounds.as_ref()?.heartbeat_timeout));
+        let at = self.window_start().plus(two_thirds(self.first.as_ref()?.heartbeat_timeout));
         // Ended in time: what stands, stands. Ended too late: the lapse stands.
         if self.end.is_some() && !self.is_missed { None } else { Some(at) }
     }
@@ -198,7 +192,7 @@ impl BeatSchedule {
     #[must_use]
     pub fn facts(&self, now: Moment) -> HookFacts {
         let lapsed = self.lapses_at().is_some_and(|at| now >= at);
-        HookFacts { description: self.bounds.clone(), lapse: if lapsed { self.window_end() } else { None } }
+        HookFacts { description: self.first.clone(), lapse: if lapsed { self.window_end() } else { None } }
     }
 
     /// Why there are no more heartbeats; `None` while there are.
@@ -236,14 +230,17 @@ impl BeatSchedule {
         self.description.as_ref().map_or(UNDESCRIBED_TIMEOUT, |d| d.heartbeat_timeout.max(LEAST_TIMEOUT))
     }
 
+    /// The end that no heartbeat moves. An action that came to us after it is either gone, which a heartbeat will tell, or its
+    /// event's time was wrong, and there is no end that we know.
     fn global_end(&self) -> Option<Moment> {
-        self.bounds.as_ref().map(|b| self.event.plus(b.global_timeout))
+        let (Start::Received(seen) | Start::TakenOver { at: seen, .. }) = self.start;
+        self.first.as_ref().map(|d| self.event.plus(d.global_timeout)).filter(|end| *end > seen)
     }
 
     /// When the window last granted began. Another leader's last heartbeat is not known: while it lived, it was never longer
     /// ago than half of the timeout.
     fn window_start(&self) -> Moment {
-        let timeout = self.bounds.as_ref().map_or(UNDESCRIBED_TIMEOUT, |b| b.heartbeat_timeout);
+        let timeout = self.first.as_ref().map_or(UNDESCRIBED_TIMEOUT, |b| b.heartbeat_timeout);
         match (self.granted, self.start) {
             (Some(granted), _) => granted,
             (None, Start::TakenOver { at, .. } | Start::Received(at)) => self.event.max(at.minus(timeout / 2)),

@@ -118,7 +118,9 @@ fn hook_deadline(taken: &Taken, facts: Option<&HookFacts>, up: Moment, settings:
         // Not described: one hour, or less where `--drain-timeout` is less and rules in any case.
         None => start.plus(settings.patience(None).min(PROVISIONAL)),
     };
-    let window = facts.and_then(|f| f.lapse).and_then(ahead);
+    // A window beyond the drain's last end (possible where the global timeout is over) sets nothing.
+    let last = up.plus(settings.patience(description));
+    let window = facts.and_then(|f| f.lapse).and_then(ahead).filter(|d| *d < last);
     let drain = ahead(from(taken.accepted)).or_else(|| ahead(from(up)));
     window.into_iter().chain(drain).min()
 }

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use super::Wait;
 use crate::domain::{HookDescription, InstanceFacts, Moment, MomentExt, Node};
 
 /// What is known of one interruption so far. Whatever is not known yet is `None`; an answer that is an error is not an answer.
@@ -17,7 +18,7 @@ pub struct Knowledge {
     /// The Nodes that the index has for the instance: by providerID; and once DescribeInstances has given the private DNS name,
     /// those without providerID that [`Knowledge::is_called`] finds.
     pub nodes: Vec<Arc<Node>>,
-    /// When the proof of a stale interruption was first asked for.
+    /// When the proof of a stale interruption was first asked for (see [`Knowledge::note`]).
     pub asked: Option<Moment>,
     /// What DescribeInstances said last.
     pub instance: Option<InstanceAnswer>,
@@ -27,7 +28,7 @@ pub struct Knowledge {
     pub hook: Option<HookAnswer>,
     /// What became of the last heartbeat that was answered.
     pub beat: Option<BeatAnswer>,
-    /// The Nodes with this instance in the last uncached LIST, and when that was begun.
+    /// The Nodes of the instance in the last uncached LIST, and when that was begun. Cleared when a Node in it turns out to be gone.
     pub listed: Option<(Moment, Vec<Arc<Node>>)>,
 }
 
@@ -60,11 +61,11 @@ pub enum HookAnswer {
 
 /// What RecordLifecycleActionHeartbeat said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BeatAnswer {
-    /// Accepted: the hook is open.
-    Accepted,
-    /// "No active Lifecycle Action": the hook is not open.
-    NoActiveAction,
+pub struct BeatAnswer {
+    /// When it was asked.
+    pub at: Moment,
+    /// Accepted: the hook is open. Otherwise "No active Lifecycle Action": it is not. (Any other refusal is no answer.)
+    pub accepted: bool,
 }
 
 impl Knowledge {
@@ -82,6 +83,13 @@ impl Knowledge {
             hook: None,
             beat: None,
             listed: None,
+        }
+    }
+
+    /// Notes what a [`super::Verdict::Wait`] said, before its questions are asked.
+    pub fn note(&mut self, wait: &Wait, now: Moment) {
+        if wait.proof {
+            self.asked.get_or_insert(now);
         }
     }
 

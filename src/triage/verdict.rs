@@ -33,6 +33,8 @@ pub struct Accept {
     /// What EC2 says of the instance, where it was asked: over means no eviction and no wait. An instance that EC2 does not
     /// know any more is `terminated`.
     pub state: Option<InstanceState>,
+    /// What is asked on while the interruption is [`Standing::Unproved`]; else nothing.
+    pub ask: Vec<Question>,
 }
 
 /// How sure it is that an accepted interruption still holds.
@@ -62,13 +64,15 @@ pub struct Wait {
     pub ask: Vec<Question>,
     /// Call again at this moment even if nothing was learnt.
     pub until: Option<Moment>,
+    /// These are asked to prove a stale interruption: how long they go unanswered counts (see [`super::Knowledge::note`]).
+    pub proof: bool,
 }
 
 /// What the table wants to know. Each question is asked until it is answered: the one who asks retries and batches.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Question {
     /// DescribeInstances, by filter. The answer goes to `Knowledge::instance`; when it names a private DNS name, the index is
-    /// looked through for a Node without providerID of that name (`Knowledge::nodes`).
+    /// looked through for a Node without providerID of that name (`Knowledge::nodes`), now and whenever it changes.
     Instance {
         /// The instance.
         instance: InstanceId,
@@ -81,9 +85,9 @@ pub enum Question {
     Hook(GroupName, HookName),
     /// One heartbeat, now. To `Knowledge::beat`.
     Beat(HookKey),
-    /// One uncached LIST of the Nodes, begun after `not_before`. To `Knowledge::listed`.
+    /// One uncached LIST of the Nodes, which all who ask at about the same time share. To `Knowledge::listed`.
     List {
-        /// An answer must not have been asked before this.
+        /// It must not have been begun before this.
         not_before: Moment,
     },
 }

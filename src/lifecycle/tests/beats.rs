@@ -1,0 +1,210 @@
+use super::*;
+
+fn fresh(heartbeat: u64, global: u64) -> BeatSchedule {
+    BeatSchedule::new(at(0), received(0), 0.0, Some(described(heartbeat, global)))
+}
+
+#[test]
+fn c57_a_completion_ends_the_beats_early() {
+    let mut s = fresh(3, 300);
+    let beats = run(&mut s, at(0), at_ms(3_500), Duration::ZERO, |_| Answer::Accepted);
+    s.completed(at_ms(3_500));
+    assert_eq!(beats, [at(1), at(2), at(3)]);
+    assert_eq!((s.due(), s.end()), (None, Some(End::Completed)));
+}
+
+#[test]
+fn c58_the_beats_end_when_they_can_add_nothing() {
+    assert_eq!(run_secs(&mut fresh(3, 8), 800, Answer::Accepted), [1.0, 2.0, 3.0, 4.0, 5.0]);
+}
+
+#[test]
+fn c59_throttled_beats_go_on() {
+    let mut s = fresh(300, 30_000);
+    let beats = run_secs(&mut s, 300, Answer::Failed);
+    assert_eq!(beats, [150.0, 151.0, 153.0, 157.0, 165.0, 181.0, 206.0, 231.0, 256.0, 281.0]);
+    assert_eq!(s.counts(), BeatCounts { sent: 10, accepted: 0, failed: 10, missed: 1 });
+    assert_eq!((s.failures_in_a_row(), s.is_proved()), (10, false));
+}
+
+#[test]
+fn c60_no_active_action_ends_the_beats_after_one_attempt() {
+    let mut s = fresh(3, 300);
+    assert_eq!(run_secs(&mut s, 100, Answer::Gone), [1.0]);
+    assert_eq!((s.end(), s.counts().failed), (Some(End::Gone), 0), "and it is not an error");
+}
+
+#[test]
+fn c61_a_completion_at_2_1_leaves_two_beats() {
+    let mut s = fresh(3, 300);
+    assert_eq!(run(&mut s, at(0), at_ms(2_100), Duration::ZERO, |_| Answer::Accepted).len(), 2);
+    s.completed(at_ms(2_100));
+    assert_eq!(run_secs(&mut s, 100, Answer::Accepted), [0.0; 0]);
+}
+
+#[test]
+fn c62_c67_no_beat_is_sent_past_the_global_timeout_or_without_need_before_it() {
+    // 40 s in all: the beat at 20 reaches 50.
+    assert_eq!(run_secs(&mut fresh(30, 40), 100, Answer::Accepted), [10.0]);
+    let beats = run_secs(&mut fresh(300, 30_000), 40_000, Answer::Accepted);
+    assert_eq!(beats.last(), Some(&29_700.0));
+    // Beats that fail go on only as long as the action can live.
+    assert!(run_secs(&mut fresh(30, 100), 1_000, Answer::Failed).into_iter().all(|t| t < 100.0));
+    let mut s = fresh(300, 30_000);
+    run_secs(&mut s, 40_000, Answer::Accepted);
+    assert_eq!(s.window_end(), Some(at(30_000)), "no window reaches beyond it");
+}
+
+#[test]
+fn c63_the_interval_follows_from_the_hook_itself() {
+    for (timeout, interval) in [(Some(30), 10), (Some(59), 19), (Some(60), 30), (Some(300), 150), (Some(3600), 1800), (Some(7200), 3600), (None, 10)]
+    {
+        let s = BeatSchedule::new(at(0), received(0), 0.0, timeout.map(of_timeout));
+        assert_eq!(s.interval().as_secs(), interval, "{timeout:?}");
+        assert_eq!(s.due(), Some(at(0).plus(s.interval())));
+    }
+    assert!(fresh(0, 0).interval() > Duration::ZERO, "an answer that cannot be true is no reason to spin");
+}
+
+#[test]
+fn c64_the_first_beat_goes_at_once_when_the_event_is_older_than_half_an_interval() {
+    for (age, due) in [(0, 150), (75, 150), (76, 76), (150, 150), (299, 299), (4000, 4000)] {
+        let s = BeatSchedule::new(at(0), received(age), 0.0, Some(of_timeout(300)));
+        assert_eq!(s.due(), Some(at(due)), "{age}");
+    }
+    let undescribed = BeatSchedule::new(at(0), received(6), 0.5, None);
+    assert_eq!(undescribed.due(), Some(at(6)), "half of the timeout may be gone before it is described");
+}
+
+#[test]
+fn c66_after_gone_the_window_that_stands_stands() {
+    let mut in_time = fresh(300, 30_000);
+    in_time.sent(at(150));
+    in_time.gone(at(151));
+    assert_eq!(in_time.facts(at(299)).lapse, None);
+    let mut late = fresh(300, 30_000);
+    for n in [150, 151, 153, 157, 200] {
+        late.sent(at(n));
+        late.failed(at(n));
+    }
+    assert_eq!(late.facts(at(200)).lapse, Some(at(300)));
+    late.gone(at(201));
+    late.completed(at(202));
+    assert_eq!((late.end(), late.facts(at(260)).lapse), (Some(End::Gone), Some(at(300))));
+}
+
+#[test]
+fn c68_nothing_is_due_after_the_completion_whatever_comes_late() {
+    let mut s = fresh(30, 3000);
+    s.sent(at(10));
+    s.completed(at(11));
+    s.failed(at(12));
+    s.described(of_timeout(60));
+    assert_eq!(s.due(), None);
+}
+
+#[test]
+fn a_clock_that_is_ahead_puts_no_beat_off() {
+    let s = BeatSchedule::new(at(10_000), received(0), 0.0, Some(of_timeout(300)));
+    assert_eq!(s.due(), Some(at(150)));
+}
+
+#[test]
+fn three_tries_start_before_two_thirds_of_the_timeout_even_if_each_runs_into_its_limit() {
+    for timeout in [Some(30), Some(45), Some(60), Some(90), Some(300), Some(7200), None] {
+        let mut s = BeatSchedule::new(at(0), received(0), 0.0, timeout.map(of_timeout));
+        let limit = s.call_limit();
+        let two_thirds = 2.0 / 3.0 * f64::from(u16::try_from(timeout.unwrap_or(30)).unwrap());
+        let beats = run(&mut s, at(0), at(7200), limit, |_| Answer::Failed);
+        assert!(beats.into_iter().filter(|t| secs(*t) < two_thirds).count() >= 3, "{timeout:?} {limit:?}");
+    }
+}
+
+#[test]
+fn what_fails_is_tried_again_after_1_2_and_4_seconds_and_then_regularly_again() {
+    let mut s = fresh(60, 6000);
+    let mut fail = 3;
+    let beats = run(&mut s, at(0), at(100), Duration::ZERO, |_| {
+        fail -= 1;
+        if fail >= 0 { Answer::Failed } else { Answer::Accepted }
+    });
+    assert_eq!(beats.into_iter().map(secs).collect::<Vec<_>>(), [30.0, 31.0, 33.0, 37.0, 67.0, 97.0]);
+}
+
+#[test]
+fn a_description_sets_the_interval_from_the_last_beat_on() {
+    let mut s = BeatSchedule::new(at(0), received(0), 0.0, None);
+    assert_eq!(run_secs(&mut s, 25, Answer::Accepted), [10.0, 20.0]);
+    assert_eq!((s.window_end(), s.facts(at(999)).lapse), (None, None), "what is not known sets no deadline");
+    s.described(of_timeout(300));
+    assert_eq!((s.due(), s.window_end()), (Some(at(170)), Some(at(320))));
+
+    let mut none_sent = BeatSchedule::new(at(0), received(0), 0.0, None);
+    none_sent.described(of_timeout(3600));
+    assert_eq!(none_sent.due(), Some(at(1800)));
+
+    let mut failing = BeatSchedule::new(at(0), received(0), 0.0, None);
+    failing.sent(at(10));
+    failing.failed(at(10));
+    failing.described(of_timeout(3600));
+    assert_eq!(failing.due(), Some(at(11)), "a try that is due stays due");
+}
+
+#[test]
+fn an_action_that_comes_after_its_global_timeout_is_beaten_until_aws_says_that_it_is_gone() {
+    let mut s = BeatSchedule::new(at(0), received(4000), 0.0, Some(of_timeout(30)));
+    assert_eq!(run_secs(&mut s, 4010, Answer::Failed), [4000.0, 4001.0, 4003.0, 4007.0]);
+    assert_eq!(run(&mut s, at(4011), at(5000), Duration::ZERO, |_| Answer::Gone), [at(4011)]);
+}
+
+#[test]
+fn a_hook_that_is_changed_later_gains_another_interval_and_no_other_deadline() {
+    let mut s = fresh(300, 30_000);
+    s.described(of_timeout(3600));
+    assert_eq!((s.interval().as_secs(), s.window_end()), (1800, Some(at(300))));
+    assert_eq!(s.facts(at(0)).description, Some(of_timeout(300)));
+}
+
+#[test]
+fn c65_a_thousand_hooks_that_came_together_do_not_beat_together() {
+    for described_late in [false, true] {
+        let mut per_second = std::collections::BTreeMap::<i64, u32>::new();
+        for n in 0..1000_u32 {
+            let mut s = BeatSchedule::new(at(0), received(0), f64::from(n) / 1000.0, (!described_late).then(|| of_timeout(300)));
+            if described_late {
+                run_secs(&mut s, 12, Answer::Accepted);
+                s.described(of_timeout(300));
+            }
+            for t in run(&mut s, at(0), at(2000), Duration::ZERO, |_| Answer::Accepted) {
+                *per_second.entry(whole(t)).or_default() += 1;
+            }
+        }
+        let most = per_second.values().max();
+        assert!(most <= Some(&40), "{most:?}");
+    }
+}
+
+#[test]
+fn s26_whoever_takes_over_beats_at_once_the_shortest_first_and_20_a_second() {
+    let hooks: Vec<(u32, Option<Duration>)> = (0..100).map(|n| (n, [Some(300), None, Some(3600), Some(60)][n as usize % 4].map(seconds))).collect();
+    let order = take_up_order(hooks, at(0));
+    let first: Vec<_> = order.iter().take(4).map(|(n, t)| (*n, *t)).collect();
+    assert_eq!(first, [(1, at(0)), (5, at_ms(50)), (9, at_ms(100)), (13, at_ms(150))], "not described counts as 30 s");
+    assert_eq!(order.iter().map(|(n, _)| n % 4).collect::<Vec<_>>().chunks(25).map(|c| c[0]).collect::<Vec<_>>(), [1, 3, 0, 2]);
+    assert!(order.windows(21).all(|w| w[20].1.since_or_zero(w[0].1) >= seconds(1)));
+    assert_eq!(order.last().map(|(_, t)| *t), Some(at_ms(4_950)));
+
+    let mut s = BeatSchedule::new(at(-9000), Start::TakenOver { at: at(0), turn: at_ms(150) }, 0.0, Some(of_timeout(300)));
+    assert_eq!(s.due(), Some(at_ms(150)));
+    assert_eq!((s.lapses_at(), s.window_end()), (Some(at(50)), Some(at(150))), "the last leader's beat is half a timeout old at worst");
+    run(&mut s, at(0), at(1), Duration::ZERO, |_| Answer::Accepted);
+    assert_eq!((s.window_end(), s.is_proved()), (Some(at_ms(300_150)), true));
+}
+
+#[test]
+fn a_slow_answer_lends_no_time() {
+    let mut s = fresh(300, 30_000);
+    s.sent(at(150));
+    s.accepted(at(159));
+    assert_eq!((s.window_end(), s.due()), (Some(at(450)), Some(at(300))));
+}

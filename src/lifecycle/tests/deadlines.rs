@@ -1,0 +1,193 @@
+use super::*;
+
+fn key(hook: &str) -> HookKey {
+    HookKey { instance: "i-1234567890abcdef0".parse().unwrap(), group: "asg".into(), hook: hook.into() }
+}
+
+fn taken(kind: Kind, time: i64, accepted: i64) -> Taken {
+    Taken { kind: Some(kind), event_id: "e".into(), time: at(time), accepted: at(accepted), hook: None, ends: None, state: None, stale: false }
+}
+
+fn hook(name: &str, time: i64, accepted: i64) -> Taken {
+    Taken { hook: Some(OwedHook { key: key(name), token: None }), ..taken(Kind::TerminateHook, time, accepted) }
+}
+
+fn state(state: InstanceState, time: i64, accepted: i64) -> Taken {
+    Taken { state: Some(state), ..taken(Kind::StateChange, time, accepted) }
+}
+
+fn capacity(ends: Option<i64>, time: i64, accepted: i64) -> Taken {
+    Taken { ends: ends.map(at), ..taken(Kind::Capacity, time, accepted) }
+}
+
+fn known(d: HookDescription) -> HookFacts {
+    HookFacts { description: Some(d), lapse: None }
+}
+
+struct Case {
+    taken: Vec<Taken>,
+    drain: Option<HookFacts>,
+    take_up: i64,
+    drain_timeout: Option<u64>,
+}
+
+impl Case {
+    fn of(taken: impl Into<Vec<Taken>>) -> Self {
+        let taken = taken.into();
+        let take_up = taken.iter().map(|t| t.accepted).min().unwrap();
+        Self { drain: None, take_up: whole(take_up), drain_timeout: None, taken }
+    }
+
+    fn hook(mut self, facts: HookFacts) -> Self {
+        self.drain = Some(facts);
+        self
+    }
+
+    fn taken_up(mut self, at: i64) -> Self {
+        self.take_up = at;
+        self
+    }
+
+    fn drain_timeout(mut self, seconds: u64) -> Self {
+        self.drain_timeout = Some(seconds);
+        self
+    }
+
+    fn limits(&self) -> Limits {
+        let hooks = self.drain.iter().map(|f| (key("drain"), f.clone())).collect();
+        let settings = LimitSettings { drain_timeout: self.drain_timeout.map(seconds), ..LimitSettings::default() };
+        limits(&self.taken, &hooks, at(self.take_up), &settings)
+    }
+
+    /// Forced at, ended at.
+    fn told(&self) -> (Option<i64>, i64) {
+        let l = self.limits();
+        (l.force_at.map(whole), whole(l.end_at.unwrap()))
+    }
+}
+
+#[test]
+fn each_kind_has_the_deadline_that_its_facts_give() {
+    use InstanceState::{Running, ShuttingDown, Stopped, Stopping, Terminated};
+    let h = |timeout| known(of_timeout(timeout));
+    for (name, case, force, end) in [
+        ("spot: notice + 120 s, 10 s early", Case::of([taken(Kind::Spot, 0, 4)]), Some(110), 110),
+        ("capacity: the stated time, 5 s early", Case::of([capacity(Some(600), 0, 4)]), Some(595), 595),
+        ("capacity without one", Case::of([capacity(None, 0, 4)]), Some(115), 115),
+        ("stopping: event + 30 s", Case::of([state(Stopping, 0, 4)]), Some(25), 25),
+        ("shutting down", Case::of([state(ShuttingDown, 0, 4)]), Some(25), 25),
+        ("stopped: nothing to force", Case::of([state(Stopped, 0, 4)]), None, 3604),
+        ("terminated", Case::of([state(Terminated, 0, 4)]), None, 3604),
+        ("running", Case::of([state(Running, 0, 4)]), None, 3604),
+        ("a kind that ends nothing", Case::of([taken(Kind::Rebalance, 0, 4)]), None, 3604),
+        ("hook: accept + one hour", Case::of([hook("drain", 0, 4)]).hook(h(300)), Some(3599), 3599),
+        ("hook: its own timeout where longer", Case::of([hook("drain", 0, 4)]).hook(h(7200)), Some(7199), 7199),
+        ("hook: --drain-timeout", Case::of([hook("drain", 0, 4)]).hook(h(7200)).drain_timeout(90), Some(89), 89),
+        ("hook: the global timeout less 60 s", Case::of([hook("drain", 0, 4)]).hook(h(30)), Some(2935), 2935),
+        ("hook: not described", Case::of([hook("drain", 0, 4)]), Some(3599), 3599),
+        ("hook: not described, a longer --drain-timeout", Case::of([hook("drain", 0, 4)]).drain_timeout(9000), Some(3599), 3599),
+        ("hook: not described, a shorter one", Case::of([hook("drain", 0, 4)]).drain_timeout(90), Some(89), 89),
+    ] {
+        assert_eq!(case.told(), (force, end), "{name}");
+    }
+}
+
+#[test]
+fn the_first_description_sets_the_deadline_later_too() {
+    let case = Case::of([hook("drain", 0, 4)]).drain_timeout(9000);
+    let l = case.limits();
+    assert!(l.provisional && l.kind == Some(Kind::TerminateHook));
+    let case = case.hook(known(of_timeout(7200)));
+    assert_eq!(case.told(), (Some(8999), 8999));
+    assert!(!case.limits().provisional);
+}
+
+#[test]
+fn once_two_thirds_of_a_window_are_over_its_end_is_the_deadline_until_a_beat_is_accepted() {
+    let mut s = BeatSchedule::new(at(0), received(1), 0.0, Some(of_timeout(300)));
+    let told = |s: &BeatSchedule, now: i64| Case::of([hook("drain", 0, 1)]).hook(s.facts(at(now))).told().0;
+    assert_eq!(s.lapses_at(), Some(at(200)));
+    assert_eq!((told(&s, 199), told(&s, 200)), (Some(3596), Some(295)));
+    s.sent(at(210));
+    s.failed(at(215));
+    assert_eq!(told(&s, 215), Some(295));
+    s.sent(at(220));
+    s.accepted(at(221));
+    assert_eq!(told(&s, 221), Some(3596), "a beat truly moved it");
+    assert_eq!((told(&s, 419), told(&s, 420)), (Some(3596), Some(515)));
+}
+
+#[test]
+fn what_is_over_at_the_take_up_is_void() {
+    let h = |timeout| known(of_timeout(timeout));
+    for (name, case, force, end) in [
+        ("a notice read late: own grace, nothing forced", Case::of([taken(Kind::Spot, 0, 130)]), None, 3730),
+        ("a notice whose margin has begun", Case::of([taken(Kind::Spot, 0, 110)]), None, 3710),
+        ("one second before that", Case::of([taken(Kind::Spot, 0, 109)]), Some(110), 110),
+        ("a notice that another leader left behind", Case::of([taken(Kind::Spot, 0, 1)]).taken_up(500).drain_timeout(60), None, 560),
+        ("in time at the accept and at the take-over", Case::of([taken(Kind::Spot, 0, 1)]).taken_up(60), Some(110), 110),
+        ("a state change", Case::of([state(InstanceState::Stopping, 0, 31)]), None, 3631),
+        ("a hook counts from the take-up", Case::of([hook("drain", 0, 1)]).hook(h(300)).taken_up(5000), Some(8595), 8595),
+        ("but not beyond its global timeout", Case::of([hook("drain", 0, 1)]).hook(h(300)).taken_up(29_000), Some(29_935), 29_935),
+        ("and if that is over, nothing is forced", Case::of([hook("drain", 0, 1)]).hook(h(300)).taken_up(29_950), None, 33_550),
+        ("the end of a window that was over", Case::of([hook("drain", 0, 400)]).hook(HookFacts { lapse: Some(at(300)), ..h(300) }), Some(3995), 3995),
+        ("what is not described counts from the take-up too", Case::of([hook("drain", 0, 1)]).taken_up(5000), Some(8595), 8595),
+    ] {
+        assert_eq!(case.told(), (force, end), "{name}");
+    }
+}
+
+#[test]
+fn s27_of_several_the_earliest_deadline_rules_and_its_accept_counts() {
+    let both = Case::of([hook("drain", 0, 1), taken(Kind::Spot, 100, 102)]).hook(known(of_timeout(300)));
+    let l = both.limits();
+    assert_eq!((l.force_at, l.end_at, l.accepted, l.kind, l.urgent), (Some(at(210)), Some(at(210)), at(102), Some(Kind::Spot), true));
+
+    let late_notice = Case::of([hook("drain", 0, 1), taken(Kind::Spot, 0, 300)]).hook(known(of_timeout(300)));
+    let l = late_notice.limits();
+    assert_eq!((l.force_at, l.accepted, l.kind), (Some(at(3596)), at(1), Some(Kind::TerminateHook)), "a void one lifts no other");
+
+    let none = Case::of([taken(Kind::Spot, 0, 200), state(InstanceState::Stopping, 100, 205)]).limits();
+    assert_eq!((none.force_at, none.accepted, none.end_at, none.kind), (None, at(200), Some(at(3800)), None));
+}
+
+#[test]
+fn what_joins_is_taken_up_when_it_is_accepted() {
+    let case = Case::of([hook("drain", 0, 1), taken(Kind::Spot, 5000, 5001)]).hook(known(of_timeout(300)));
+    assert_eq!(case.told().0, Some(3596), "under the leader that took both on");
+    assert_eq!(case.taken_up(4000).told().0, Some(5110), "under one that took over between them, the hook's is void");
+}
+
+#[test]
+fn s05_s26_a_resume_is_a_take_up_and_starts_no_clock_again_that_still_runs() {
+    let spot = || Case::of([taken(Kind::Spot, 0, 1)]);
+    assert_eq!((spot().told(), spot().taken_up(50).told()), ((Some(110), 110), (Some(110), 110)));
+    assert_eq!(spot().taken_up(200).told().0, None, "held until it was over: nothing is shortened");
+}
+
+#[test]
+fn urgent_is_what_goes_within_minutes() {
+    use InstanceState::{Pending, ShuttingDown};
+    for (taken, urgent) in [
+        (taken(Kind::Spot, 0, 1), true),
+        (capacity(None, 0, 1), true),
+        (state(ShuttingDown, 0, 1), true),
+        (state(Pending, 0, 1), false),
+        (hook("drain", 0, 1), false),
+        (taken(Kind::Rebalance, 0, 1), false),
+    ] {
+        assert_eq!(Case::of([taken.clone()]).limits().urgent, urgent, "{taken:?}");
+    }
+}
+
+#[test]
+fn an_event_from_a_clock_that_is_ahead_lends_no_time() {
+    assert_eq!(Case::of([taken(Kind::Spot, 1_000_000, 1)]).told(), (Some(111), 111));
+    assert_eq!(Case::of([hook("drain", 1_000_000, 1)]).hook(known(of_timeout(30))).told().0, Some(2936));
+}
+
+#[test]
+fn a_record_without_a_readable_interruption_still_ends() {
+    let l = limits(&[], &std::collections::BTreeMap::new(), at(0), &LimitSettings::default());
+    assert_eq!((l.force_at, l.end_at, l.accepted), (None, Some(at(3600)), at(0)));
+}

@@ -1,0 +1,82 @@
+//! Whose an instance is, by the tags of the instance and of its group.
+
+use std::collections::BTreeMap;
+
+use super::{GroupAnswer, Knowledge, Policy};
+use crate::domain::{InstanceState, Interruption};
+
+/// Whose an instance is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// This cluster's.
+    Ours,
+    /// No cluster's, or another's.
+    Foreign,
+    /// The tags that would tell have not been read yet.
+    NotReadYet,
+    /// Nobody can tell: the cluster has no name here.
+    Nobody,
+}
+
+/// What tags say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tags {
+    NameUs,
+    NameOthers,
+    NameNobody,
+}
+
+/// Whose the instance is. The instance's own tags go first; those of a terminated one are soon gone, and then its group's
+/// tell, which are asked for only when a hook is owed.
+pub(super) fn owner(interruption: &Interruption, known: &Knowledge, policy: &Policy) -> Owner {
+    let Some(cluster) = policy.cluster_name.as_deref() else { return Owner::Nobody };
+    let instance = known.instance.as_ref().map(|answer| answer.facts.as_ref().map_or(Tags::NameNobody, |f| read(&f.tags, cluster)));
+    let group = known.group.as_ref().map(|answer| match answer {
+        GroupAnswer::Tags(tags) => read(tags, cluster),
+        GroupAnswer::NoSuchGroup => Tags::NameNobody,
+    });
+    match (instance, group) {
+        (Some(Tags::NameUs), _) => Owner::Ours,
+        (Some(Tags::NameOthers), _) => Owner::Foreign,
+        (_, Some(Tags::NameUs)) => Owner::Ours,
+        (None, _) => Owner::NotReadYet,
+        (_, None) if interruption.hook().is_some() => Owner::NotReadYet,
+        _ => Owner::Foreign,
+    }
+}
+
+/// The group's tags alone name us; `None` while they have not been read.
+pub(super) fn group_is_ours(known: &Knowledge, cluster: &str) -> Option<bool> {
+    known.group.as_ref().map(|answer| matches!(answer, GroupAnswer::Tags(tags) if read(tags, cluster) == Tags::NameUs))
+}
+
+/// The tags that say of which cluster something is: those of the cloud provider, of EKS, and of the cluster autoscaler.
+fn read(tags: &BTreeMap<String, String>, cluster: &str) -> Tags {
+    let named = tags.iter().filter_map(|(key, value)| {
+        if key == "eks:cluster-name" {
+            return Some(value.as_str());
+        }
+        let autoscaler = || key.strip_prefix("k8s.io/cluster-autoscaler/").filter(|name| *name != "enabled" && !name.contains('/'));
+        key.strip_prefix("kubernetes.io/cluster/").or_else(autoscaler)
+    });
+    named.fold(Tags::NameNobody, |found, name| match found {
+        Tags::NameUs => Tags::NameUs,
+        _ if name == cluster => Tags::NameUs,
+        _ => Tags::NameOthers,
+    })
+}
+
+/// The instance has the tag that `--managed-tag` asks for; `None` while that is not known. The tags of an instance that has
+/// ended are soon gone: then its group's count.
+pub(super) fn has_managed_tag(known: &Knowledge, policy: &Policy, hook_owed: bool) -> Option<bool> {
+    let Some(key) = policy.managed_tag.as_deref() else { return Some(true) };
+    let facts = known.instance.as_ref()?.facts.as_ref();
+    if facts.is_some_and(|f| f.tags.contains_key(key)) {
+        return Some(true);
+    }
+    let tags_are_gone = facts.is_none_or(|f| f.state == InstanceState::Terminated);
+    if !tags_are_gone || !hook_owed {
+        return Some(false);
+    }
+    known.group.as_ref().map(|answer| matches!(answer, GroupAnswer::Tags(tags) if tags.contains_key(key)))
+}

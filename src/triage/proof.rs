@@ -1,0 +1,76 @@
+//! Stale until proved: an interruption that is read after its own time.
+
+use std::time::Duration;
+
+use super::{HookAnswer, InstanceAnswer, Knowledge, Question, Staleness};
+use crate::domain::{InstanceState, Interruption, Moment, What};
+
+/// It is read after its own time.
+pub(super) fn is_stale(interruption: &Interruption, known: &Knowledge, staleness: &Staleness, now: Moment) -> bool {
+    own_time(interruption, known, staleness).is_some_and(|limit| known.age(now) > limit)
+}
+
+/// For how long after it happened an interruption is taken at its word. `None`: for ever.
+fn own_time(interruption: &Interruption, known: &Knowledge, staleness: &Staleness) -> Option<Duration> {
+    match &interruption.what {
+        What::Spot(_) | What::Capacity { .. } => Some(staleness.warning),
+        What::StateChange(_) => Some(staleness.state_change),
+        What::Terminate(_) => Some(match &known.hook {
+            Some(HookAnswer::Described(hook)) => hook.heartbeat_timeout,
+            Some(HookAnswer::NoSuchHook) | None => staleness.hook,
+        }),
+        What::Launch(_) | What::LaunchSuccessful { .. } | What::Rebalance | What::Health(_) => None,
+    }
+}
+
+/// For an interruption that was accepted as [`super::Standing::Unproved`]: `Some(true)` when what is known now disproves it (its
+/// drain ends and the Node is put back), `Some(false)` when it proves it, `None` while it does neither.
+///
+/// Proof: EC2 says that the instance is going or gone, or one heartbeat was accepted. Disproof of a hook: "No active Lifecycle
+/// Action", while EC2, asked no sooner, does not say that the instance ends. Disproof of anything else: it runs.
+#[must_use]
+pub fn disproved(interruption: &Interruption, known: &Knowledge) -> Option<bool> {
+    let ends = state(known).map(InstanceState::is_ending);
+    let hook = matches!(interruption.what, What::Terminate(_));
+    let open = known.beat.filter(|_| hook).map(|beat| beat.accepted);
+    match (ends, open) {
+        (Some(true), _) | (_, Some(true)) => Some(false),
+        (Some(false), _) if !hook => Some(true),
+        (Some(false), Some(false)) if asked_since_beat(known) => Some(true),
+        _ => None,
+    }
+}
+
+/// What EC2 said of the instance since the message was received. Of one that it does not know any more: terminated.
+pub(super) fn state(known: &Knowledge) -> Option<InstanceState> {
+    let answer = known.instance.as_ref().filter(|answer| answer.at >= known.received)?;
+    Some(now_state(answer))
+}
+
+pub(super) fn now_state(answer: &InstanceAnswer) -> InstanceState {
+    answer.facts.as_ref().map_or(InstanceState::Terminated, |facts| facts.state)
+}
+
+/// A hook that closed between two questions may have closed because the instance went.
+fn asked_since_beat(known: &Knowledge) -> bool {
+    let asked = known.instance.as_ref().map(|answer| answer.at);
+    asked >= known.beat.map(|beat| beat.at)
+}
+
+/// What would prove or disprove it, as far as it is not known.
+pub(super) fn questions(interruption: &Interruption, known: &Knowledge) -> Vec<Question> {
+    let mut ask = Vec::new();
+    let not_before = known.beat.map_or(known.received, |beat| beat.at.max(known.received));
+    if known.instance.as_ref().is_none_or(|answer| answer.at < not_before) {
+        ask.push(Question::Instance { instance: interruption.instance.clone(), not_before });
+    }
+    if let (What::Terminate(action), Some(owed)) = (&interruption.what, interruption.owed(&interruption.instance)) {
+        if known.beat.is_none() {
+            ask.push(Question::Beat(owed.key));
+        }
+        if known.hook.is_none() {
+            ask.push(Question::Hook(action.group.clone(), action.hook.clone()));
+        }
+    }
+    ask
+}

@@ -1,0 +1,248 @@
+//! The table itself. Read it from [`triage`] downwards: in each function the first row that applies decides.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    Accept, Knowledge, Policy, Question, Reason, Standing, Verdict, Wait,
+    owner::{self, Owner},
+    proof,
+};
+use crate::domain::{HookAction, InstanceState, Interruption, Moment, MomentExt, Node, OwedHook, PoolEnd, What, seconds};
+
+/// How old what EC2 said of an instance may be when it only tells whose it is: a queue full of foreign events asks once.
+const OWNER_MEMORY: Duration = seconds(300);
+/// How often an instance that has not become a Node yet is looked at again.
+const LOOK_AGAIN: Duration = seconds(60);
+/// While the index is not to be trusted: after this long it is found out whether a hook is ours, so that it can be beaten.
+const PATIENCE_WITH_INDEX: Duration = seconds(10);
+
+/// What to do with an interruption, given what is known of it.
+#[must_use]
+pub fn triage(interruption: &Interruption, known: &Knowledge, policy: &Policy, now: Moment) -> Verdict {
+    let case = Case { interruption, known, policy, now };
+    match &interruption.what {
+        What::Terminate(action) | What::Launch(action) if !policy.hooks.cover(&action.hook) => policy.dispose(Reason::ForeignHook),
+        What::Launch(action) => case.launch_hook(action),
+        What::Rebalance | What::Health(_) | What::LaunchSuccessful { .. } => case.not_acted_on_yet(),
+        What::StateChange(state) if !state.is_ending() => policy.dispose(Reason::Irrelevant),
+        What::Terminate(_) | What::Spot(_) | What::Capacity { .. } | What::StateChange(_) => match case.node() {
+            Some(node) => case.of_node(node),
+            None if !known.index_trusted => case.while_the_index_is_away(),
+            None => case.without_node(),
+        },
+    }
+}
+
+/// The terminate hook in this interruption is known to be ours, so it is beaten from now on, until its completion is accepted:
+/// its name is one of ours, and its Node is in the index and ours, or else the tags say so.
+#[must_use]
+pub fn beats(interruption: &Interruption, known: &Knowledge, policy: &Policy) -> bool {
+    let case = Case { interruption, known, policy, now: known.received };
+    let What::Terminate(action) = &interruption.what else { return false };
+    let ours = match case.node() {
+        Some(node) => case.is_for_us(&node),
+        None => owner::owner(interruption, known, policy) == Owner::Ours,
+    };
+    policy.hooks.cover(&action.hook) && ours && case.has_managed_tag() == Some(true)
+}
+
+struct Case<'a> {
+    interruption: &'a Interruption,
+    known: &'a Knowledge,
+    policy: &'a Policy,
+    now: Moment,
+}
+
+impl Case<'_> {
+    // A launch hook is answered until it is fully served: unanswered, AWS kills every new instance.
+    fn launch_hook(&self, action: &HookAction) -> Verdict {
+        let Some(owed) = self.owed() else { return self.not_acted_on_yet() };
+        if self.node().is_some_and(|node| !self.is_for_us(&node)) {
+            return self.policy.dispose(Reason::NotManaged);
+        }
+        match self.has_managed_tag() {
+            Some(true) => {}
+            Some(false) => return self.policy.dispose(Reason::NotManaged),
+            None => return wait(self.questions_of_managed_tag(), None),
+        }
+        if self.policy.hooks.names(&action.hook) {
+            return Verdict::AnswerLaunch(owed);
+        }
+        let Some(cluster) = &self.policy.cluster_name else { return self.not_acted_on_yet() };
+        match owner::group_is_ours(self.known, cluster) {
+            Some(true) => Verdict::AnswerLaunch(owed),
+            Some(false) => self.policy.dispose(Reason::Foreign),
+            None => wait(self.question_of_group(), None),
+        }
+    }
+
+    // The one place for what is understood and not acted on yet: rebalance recommendations, AWS Health, instances that come out of
+    // a warm pool, and launch hooks of which nobody says that they are ours.
+    fn not_acted_on_yet(&self) -> Verdict {
+        let others_may_act = self.policy.shared_queue && self.node().is_none();
+        if others_may_act { Verdict::Leave(Reason::NotActedOnYet) } else { Verdict::Delete(Reason::NotActedOnYet) }
+    }
+
+    // The Node is known.
+    fn of_node(&self, node: Arc<Node>) -> Verdict {
+        if !self.is_for_us(&node) {
+            return self.policy.dispose(Reason::NotManaged);
+        }
+        match self.has_managed_tag() {
+            Some(true) => {}
+            Some(false) => return self.policy.dispose(Reason::NotManaged),
+            None => return wait(self.questions_of_managed_tag(), None),
+        }
+        if !proof::is_stale(self.interruption, self.known, &self.policy.staleness, self.now) {
+            return self.accept(node, Standing::Timely);
+        }
+        match proof::disproved(self.interruption, self.known) {
+            Some(true) => self.policy.dispose(Reason::Stale),
+            Some(false) => self.accept(node, Standing::Proved),
+            None => self.unproved(node),
+        }
+    }
+
+    // Stale, and neither proved nor disproved.
+    fn unproved(&self, node: Arc<Node>) -> Verdict {
+        let given_up = self.known.asked.unwrap_or(self.now).plus(self.policy.staleness.cannot_ask);
+        if self.now >= given_up {
+            return self.accept(node, Standing::Unproved);
+        }
+        Verdict::Wait(Wait { ask: proof::questions(self.interruption, self.known), until: Some(given_up), proof: true })
+    }
+
+    // No Node is known, and that means nothing. A hook that is ours must be beaten meanwhile.
+    fn while_the_index_is_away(&self) -> Verdict {
+        let group = self.question_of_group();
+        let patient_until = self.known.received.plus(PATIENCE_WITH_INDEX);
+        if group.is_empty() || self.policy.cluster_name.is_none() {
+            wait(Vec::new(), None)
+        } else if self.now < patient_until {
+            wait(Vec::new(), Some(patient_until))
+        } else {
+            wait(group, None)
+        }
+    }
+
+    // The cluster has no Node for it.
+    fn without_node(&self) -> Verdict {
+        let Some(_) = self.known.instance else { return wait(self.questions_of_owner(), None) };
+        match owner::owner(self.interruption, self.known, self.policy) {
+            Owner::Ours => self.ours_without_node(),
+            Owner::Foreign => self.policy.dispose(Reason::Foreign),
+            Owner::NotReadYet => wait(self.questions_of_owner(), None),
+            Owner::Nobody => self.unknown(),
+        }
+    }
+
+    // Nobody can say whose it is: it is neither completed nor beaten.
+    fn unknown(&self) -> Verdict {
+        let exists = self.known.instance.as_ref().is_some_and(|answer| answer.facts.is_some());
+        if !exists && self.owed().is_none() {
+            return self.policy.dispose(Reason::Foreign);
+        }
+        // On a shared queue, waiting would keep it from those whose it is.
+        if self.policy.shared_queue || self.now >= self.joins_until() {
+            return self.policy.dispose(Reason::Unknown);
+        }
+        wait(Vec::new(), Some(self.joins_until()))
+    }
+
+    // Ours, but the cluster has no Node for it.
+    fn ours_without_node(&self) -> Verdict {
+        match self.has_managed_tag() {
+            Some(true) => {}
+            Some(false) => return self.policy.dispose(Reason::NotManaged),
+            None => return wait(self.questions_of_managed_tag(), None),
+        }
+        // What says whose it is may be older than the message; what says how it is may not.
+        let Some(answer) = self.known.instance.as_ref().filter(|answer| answer.at >= self.known.received) else {
+            return wait(vec![self.question_of_instance(self.known.received)], None);
+        };
+        let never_joins = proof::now_state(answer).is_ending() || self.leaves_warm_pool();
+        let due = if never_joins { self.known.received } else { self.joins_until() };
+        if self.now < due {
+            let look_again = answer.at.plus(LOOK_AGAIN);
+            let ask = if self.now < look_again { Vec::new() } else { vec![self.question_of_instance(look_again)] };
+            return wait(ask, Some(if self.now < look_again { due.min(look_again) } else { due }));
+        }
+        let Some(owed) = self.owed() else { return self.policy.dispose(Reason::NoNode) };
+        let not_before = due.max(answer.at);
+        match &self.known.listed {
+            Some((at, _)) if *at >= not_before => Verdict::Complete(owed),
+            _ => wait(vec![Question::List { not_before }], None),
+        }
+    }
+
+    /// The Node of the instance. A Node whose providerID names another instance never is, whatever it is called. Of several (one
+    /// is what a re-registration left behind), the one that is ready, else the youngest.
+    fn node(&self) -> Option<Arc<Node>> {
+        let facts = self.known.instance.as_ref().and_then(|answer| answer.facts.as_ref());
+        let listed = self.known.listed.iter().flat_map(|(_, nodes)| nodes);
+        self.known
+            .nodes
+            .iter()
+            .chain(listed)
+            .filter(|node| match &node.instance {
+                Some(instance) => *instance == self.interruption.instance,
+                None => facts.is_some_and(|facts| facts.id == self.interruption.instance && Knowledge::is_called(node, facts)),
+            })
+            .max_by_key(|node| (node.ready == crate::domain::Ready::True, node.created, &node.name))
+            .cloned()
+    }
+
+    fn is_for_us(&self, node: &Node) -> bool {
+        !node.ignored() && self.policy.nodes.matches(&node.labels)
+    }
+
+    fn has_managed_tag(&self) -> Option<bool> {
+        owner::has_managed_tag(self.known, self.policy, self.interruption.hook().is_some())
+    }
+
+    /// It went from the warm pool to EC2: whether it was ever a Node or not, it will not be one.
+    fn leaves_warm_pool(&self) -> bool {
+        matches!(&self.interruption.what, What::Terminate(action) if action.origin == Some(PoolEnd::WarmPool))
+    }
+
+    /// Until when an instance that runs may still become a Node.
+    fn joins_until(&self) -> Moment {
+        let launched = self.known.instance.as_ref().and_then(|answer| answer.facts.as_ref()).and_then(|facts| facts.launched);
+        launched.unwrap_or(self.known.received).plus(self.policy.join_timeout)
+    }
+
+    fn owed(&self) -> Option<OwedHook> {
+        self.interruption.owed(&self.interruption.instance)
+    }
+
+    fn accept(&self, node: Arc<Node>, standing: Standing) -> Verdict {
+        let state: Option<InstanceState> = proof::state(self.known);
+        let ask = if standing.is_polite() { proof::questions(self.interruption, self.known) } else { Vec::new() };
+        Verdict::Accept(Accept { node, instance: self.interruption.instance.clone(), standing, state, ask })
+    }
+
+    fn question_of_instance(&self, not_before: Moment) -> Question {
+        Question::Instance { instance: self.interruption.instance.clone(), not_before }
+    }
+
+    fn question_of_group(&self) -> Vec<Question> {
+        let unread = self.interruption.hook().filter(|_| self.known.group.is_none());
+        unread.map(|action| Question::Group(action.group.clone())).into_iter().collect()
+    }
+
+    // Both at once, so that the second does not wait for the first.
+    fn questions_of_owner(&self) -> Vec<Question> {
+        let instance = self.known.instance.is_none().then(|| self.question_of_instance(self.known.received.minus(OWNER_MEMORY)));
+        let group = if self.policy.cluster_name.is_some() { self.question_of_group() } else { Vec::new() };
+        instance.into_iter().chain(group).collect()
+    }
+
+    fn questions_of_managed_tag(&self) -> Vec<Question> {
+        let instance = self.known.instance.is_none().then(|| self.question_of_instance(self.known.received.minus(OWNER_MEMORY)));
+        if let Some(instance) = instance { vec![instance] } else { self.question_of_group() }
+    }
+}
+
+fn wait(ask: Vec<Question>, until: Option<Moment>) -> Verdict {
+    Verdict::Wait(Wait { ask, until, proof: false })
+}

@@ -1,0 +1,176 @@
+//! Each row of the table, by the sentence that it stands for.
+
+mod nodes;
+mod properties;
+mod stale;
+mod unknown;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use super::*;
+use crate::domain::{
+    GroupName, HookAction, HookDescription, HookName, HookPurpose, IGNORE, InstanceFacts, InstanceId, InstanceState, Interruption, Moment, MomentExt,
+    Node, PoolEnd, Ready, SpotAction, What, seconds,
+};
+
+const INSTANCE: &str = "i-1234567890abcdef0";
+const OTHER: &str = "i-0fedcba0987654321";
+const CLUSTER: &str = "prod";
+const DNS: &str = "ip-10-0-0-1.eu-west-1.compute.internal";
+
+fn now() -> Moment {
+    "2026-03-04T05:06:07Z".parse().unwrap()
+}
+
+fn id(text: &str) -> InstanceId {
+    text.parse().unwrap()
+}
+
+fn tags(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+}
+
+fn ours() -> BTreeMap<String, String> {
+    tags(&[("kubernetes.io/cluster/prod", "owned")])
+}
+
+fn theirs() -> BTreeMap<String, String> {
+    tags(&[("kubernetes.io/cluster/test", "owned")])
+}
+
+fn action(hook: &str) -> HookAction {
+    HookAction { group: "my-asg".into(), hook: hook.into(), token: Some("t".into()), origin: None, destination: None, purpose: HookPurpose::Ordinary }
+}
+
+fn interruption(what: What) -> Interruption {
+    Interruption { instance: id(INSTANCE), event_id: "e".to_owned(), time: None, what }
+}
+
+fn terminate() -> Interruption {
+    interruption(What::Terminate(action("my-hook")))
+}
+
+fn launch() -> Interruption {
+    interruption(What::Launch(action("my-hook")))
+}
+
+fn spot() -> Interruption {
+    interruption(What::Spot(SpotAction::Terminate))
+}
+
+fn state_change(state: InstanceState) -> Interruption {
+    interruption(What::StateChange(state))
+}
+
+/// The kinds that a Node is drained for.
+fn draining() -> [Interruption; 4] {
+    [terminate(), spot(), interruption(What::Capacity { ends: None }), state_change(InstanceState::ShuttingDown)]
+}
+
+fn node(name: &str, instance: Option<&str>) -> Node {
+    Node {
+        name: name.into(),
+        uid: format!("uid-{name}"),
+        resource_version: "1".to_owned(),
+        created: None,
+        instance: instance.map(id),
+        boot_id: None,
+        unschedulable: false,
+        taints: Vec::new(),
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        ready: Ready::True,
+        ready_since: None,
+        dns: Some(DNS.to_owned()),
+    }
+}
+
+fn our_node() -> Arc<Node> {
+    Arc::new(node("n", Some(INSTANCE)))
+}
+
+fn facts(state: InstanceState, tags: BTreeMap<String, String>) -> InstanceFacts {
+    InstanceFacts { id: id(INSTANCE), state, launched: Some(now().minus(seconds(3600))), private_dns: None, tags }
+}
+
+fn answer(facts: Option<InstanceFacts>) -> Option<InstanceAnswer> {
+    Some(InstanceAnswer { at: now(), facts })
+}
+
+/// Just received, just happened, and the index can be trusted.
+fn fresh() -> Knowledge {
+    Knowledge { index_trusted: true, ..Knowledge::new(now(), now()) }
+}
+
+/// The same, with the Node in the index.
+fn with_node() -> Knowledge {
+    Knowledge { nodes: vec![our_node()], ..fresh() }
+}
+
+/// The same, with an event of this age.
+fn aged(age: u64) -> Knowledge {
+    Knowledge { happened: now().minus(seconds(age)), ..with_node() }
+}
+
+fn policy() -> Policy {
+    Policy { cluster_name: Some(CLUSTER.to_owned()), ..Policy::new("!karpenter.sh/nodepool,eks.amazonaws.com/compute-type!=auto".parse().unwrap()) }
+}
+
+fn nameless() -> Policy {
+    Policy { cluster_name: None, ..policy() }
+}
+
+fn shared(policy: Policy) -> Policy {
+    Policy { shared_queue: true, ..policy }
+}
+
+fn with_hooks(globs: &[&str]) -> Policy {
+    Policy { hooks: HookGlobs::new(globs).unwrap(), ..policy() }
+}
+
+fn tagged(key: &str) -> Policy {
+    Policy { managed_tag: Some(key.to_owned()), ..policy() }
+}
+
+fn verdict(i: &Interruption, known: &Knowledge, policy: &Policy) -> Verdict {
+    triage(i, known, policy, now())
+}
+
+/// Accepted: with the Node's name and how sure it is.
+fn accepted(v: Verdict) -> (String, Standing) {
+    match v {
+        Verdict::Accept(a) => (a.node.name.to_string(), a.standing),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn waits(v: Verdict) -> Wait {
+    match v {
+        Verdict::Wait(w) => w,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn asks(v: Verdict) -> Vec<Question> {
+    waits(v).ask
+}
+
+fn ask_instance(not_before: Moment) -> Question {
+    Question::Instance { instance: id(INSTANCE), not_before }
+}
+
+fn ask_group() -> Question {
+    Question::Group(GroupName::from("my-asg"))
+}
+
+fn ask_hook() -> Question {
+    Question::Hook(GroupName::from("my-asg"), HookName::from("my-hook"))
+}
+
+fn ask_beat() -> Question {
+    Question::Beat(terminate().owed(&id(INSTANCE)).unwrap().key)
+}
+
+fn long_ago() -> Moment {
+    now().minus(Duration::from_secs(300))
+}

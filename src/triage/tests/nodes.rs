@@ -1,0 +1,180 @@
+//! Ours or not: hooks, Nodes that are known, launch hooks, and what is not acted on yet.
+
+use super::*;
+
+#[test]
+fn an_interruption_of_a_node_that_the_cluster_knows_is_accepted_without_a_word_of_aws() {
+    for i in draining() {
+        assert_eq!(accepted(verdict(&i, &with_node(), &policy())), ("n".to_owned(), Standing::Timely), "{i:?}");
+        assert_eq!(accepted(verdict(&i, &with_node(), &nameless())), ("n".to_owned(), Standing::Timely), "{i:?}");
+        let not_synced = Knowledge { index_trusted: false, ..with_node() };
+        assert_eq!(accepted(verdict(&i, &not_synced, &policy())).1, Standing::Timely, "what is there is there: {i:?}");
+    }
+}
+
+#[test]
+fn by_default_every_hook_is_ours_except_those_of_eks() {
+    for (hook, is_ours) in [("my-hook", true), ("Terminate-LC-Hook", false), ("Launch-LC-Hook", false), ("terminate-lc-hook", true)] {
+        let i = interruption(What::Terminate(action(hook)));
+        assert_eq!(matches!(verdict(&i, &with_node(), &policy()), Verdict::Accept(_)), is_ours, "{hook}");
+        assert_eq!(beats(&i, &with_node(), &policy()), is_ours, "{hook}");
+    }
+}
+
+#[test]
+fn globs_replace_the_default() {
+    for (globs, hook, is_ours) in [
+        (&["drain-*"][..], "drain-me", true),
+        (&["drain-*"], "my-hook", false),
+        (&["a", "my-h??k"], "my-hook", true),
+        (&["*"], "Terminate-LC-Hook", true),
+    ] {
+        assert_eq!(with_hooks(globs).hooks.cover(&hook.into()), is_ours, "{globs:?} {hook}");
+    }
+    for bad in ["", "a b", "[a]", &"x".repeat(256)] {
+        assert!(HookGlobs::new(&[bad]).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn an_event_of_another_hook_gets_no_drain_no_beat_and_no_completion_whatever_is_known() {
+    let policy = with_hooks(&["ours-*"]);
+    for i in [terminate(), launch()] {
+        for known in [with_node(), fresh(), Knowledge { instance: answer(Some(facts(InstanceState::Running, ours()))), ..fresh() }] {
+            assert_eq!(verdict(&i, &known, &policy), Verdict::Delete(Reason::ForeignHook));
+            assert_eq!(verdict(&i, &known, &shared(policy.clone())), Verdict::Leave(Reason::ForeignHook));
+            assert!(!beats(&i, &known, &policy));
+        }
+    }
+}
+
+#[test]
+fn c36_a_node_that_is_not_ours_to_touch_is_never_written_to() {
+    let labelled = |key: &str, value: &str| {
+        let mut n = node("n", Some(INSTANCE));
+        n.labels.insert(key.to_owned(), value.to_owned());
+        n
+    };
+    let mut ignored = node("n", Some(INSTANCE));
+    ignored.annotations.insert(IGNORE.to_owned(), "true".to_owned());
+    for n in [labelled("karpenter.sh/nodepool", "x"), labelled("eks.amazonaws.com/compute-type", "auto"), ignored] {
+        let known = Knowledge { nodes: vec![Arc::new(n)], ..fresh() };
+        for i in draining() {
+            assert_eq!(verdict(&i, &known, &policy()), Verdict::Delete(Reason::NotManaged), "{i:?}");
+            assert_eq!(verdict(&i, &known, &shared(policy())), Verdict::Leave(Reason::NotManaged), "{i:?}");
+            assert!(!beats(&i, &known, &policy()), "{i:?}");
+        }
+        assert_eq!(verdict(&launch(), &known, &with_hooks(&["*"])), Verdict::Delete(Reason::NotManaged));
+    }
+    let mut not_quite = node("n", Some(INSTANCE));
+    not_quite.annotations.insert(IGNORE.to_owned(), "false".to_owned());
+    assert_eq!(accepted(verdict(&spot(), &Knowledge { nodes: vec![Arc::new(not_quite)], ..fresh() }, &policy())).1, Standing::Timely);
+}
+
+#[test]
+fn c37_a_managed_tag_counts_on_the_instance_and_on_its_group_only_when_the_instances_tags_are_gone() {
+    let yes = || tags(&[("managed", "")]);
+    let no = BTreeMap::new;
+    let alive = |tags| answer(Some(facts(InstanceState::Running, tags)));
+    let over = || answer(Some(facts(InstanceState::Terminated, BTreeMap::new())));
+    for (instance, group, is_ours) in [
+        (alive(yes()), None, true),
+        (alive(no()), Some(yes()), false),
+        (alive(no()), Some(no()), false),
+        (over(), Some(yes()), true),
+        (over(), Some(no()), false),
+        (answer(None), Some(yes()), true),
+    ] {
+        let known = Knowledge { instance, group: group.map(GroupAnswer::Tags), ..with_node() };
+        let expected = if is_ours { "accepted" } else { "not managed" };
+        let got = match verdict(&terminate(), &known, &tagged("managed")) {
+            Verdict::Accept(_) => "accepted",
+            Verdict::Delete(Reason::NotManaged) => "not managed",
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(got, expected, "{known:?}");
+        assert_eq!(beats(&terminate(), &known, &tagged("managed")), is_ours);
+        assert_eq!(accepted(verdict(&terminate(), &known, &policy())).1, Standing::Timely, "off: never looked at");
+    }
+    let over = Knowledge { instance: over(), ..with_node() };
+    assert_eq!(verdict(&spot(), &over, &tagged("managed")), Verdict::Delete(Reason::NotManaged));
+    assert_eq!(asks(verdict(&terminate(), &over, &tagged("managed"))), [ask_group()]);
+}
+
+#[test]
+fn with_a_managed_tag_nothing_is_written_and_beaten_before_the_tags_are_known() {
+    let later = now().plus(seconds(3600));
+    for i in draining() {
+        assert_eq!(asks(triage(&i, &with_node(), &tagged("managed"), later)), [ask_instance(long_ago())], "{i:?}");
+        assert!(!beats(&i, &with_node(), &tagged("managed")), "{i:?}");
+    }
+}
+
+#[test]
+fn c39_a_node_of_another_instance_is_never_taken_for_this_one() {
+    let called = |instance| Arc::new(node(DNS, instance));
+    let named = InstanceFacts { private_dns: Some(DNS.to_owned()), ..facts(InstanceState::Running, ours()) };
+    let known = Knowledge { nodes: vec![called(Some(OTHER))], instance: answer(Some(named.clone())), ..fresh() };
+    assert_eq!(verdict(&spot(), &known, &policy()), Verdict::Delete(Reason::NoNode), "same name, new instance");
+    let known = Knowledge { nodes: vec![called(None)], instance: answer(Some(named)), ..fresh() };
+    assert_eq!(accepted(verdict(&spot(), &known, &policy())), (DNS.to_owned(), Standing::Timely), "no providerID: by its private DNS name");
+    let known = Knowledge { nodes: vec![called(None)], ..fresh() };
+    assert_eq!(asks(verdict(&spot(), &known, &policy())), [ask_instance(long_ago())], "a name alone is nobody's");
+}
+
+#[test]
+fn c39_of_two_nodes_with_the_same_instance_the_ready_one_counts_then_the_younger() {
+    let with = |name, ready, created: u64| Arc::new(Node { ready, created: Some(now().minus(seconds(created))), ..node(name, Some(INSTANCE)) });
+    for (nodes, expected) in [
+        (vec![with("a", Ready::True, 900), with("b", Ready::Unknown, 10)], "a"),
+        (vec![with("a", Ready::True, 900), with("b", Ready::True, 10)], "b"),
+        (vec![with("b", Ready::False, 10), with("a", Ready::Unknown, 900)], "b"),
+    ] {
+        assert_eq!(accepted(verdict(&spot(), &Knowledge { nodes, ..fresh() }, &policy())).0, expected);
+    }
+}
+
+#[test]
+fn kinds_that_are_not_acted_on_yet_are_deleted_and_counted() {
+    let health = crate::domain::HealthNotice { event_arn: String::new(), communication_id: None, code: String::new(), starts: None, closed: false };
+    for what in [What::Rebalance, What::Health(health), What::LaunchSuccessful { group: "my-asg".into() }] {
+        let i = interruption(what);
+        for known in [with_node(), fresh(), Knowledge::new(now(), now())] {
+            assert_eq!(verdict(&i, &known, &policy()), Verdict::Delete(Reason::NotActedOnYet));
+            assert!(!beats(&i, &known, &policy()));
+        }
+        assert_eq!(verdict(&i, &with_node(), &shared(policy())), Verdict::Delete(Reason::NotActedOnYet));
+        assert_eq!(verdict(&i, &fresh(), &shared(policy())), Verdict::Leave(Reason::NotActedOnYet), "it may be another cluster's");
+    }
+    for state in [InstanceState::Pending, InstanceState::Running] {
+        assert_eq!(verdict(&state_change(state), &with_node(), &policy()), Verdict::Delete(Reason::Irrelevant));
+    }
+}
+
+#[test]
+fn a_root_volume_replacement_is_drained_and_completed_like_any_terminate_hook() {
+    let i = interruption(What::Terminate(HookAction { purpose: HookPurpose::ReplaceRootVolume, ..action("my-hook") }));
+    assert_eq!(accepted(verdict(&i, &with_node(), &policy())).1, Standing::Timely);
+}
+
+#[test]
+fn a_launch_hook_is_answered_at_once_when_its_group_is_ours_or_somebody_named_it() {
+    let answer = || Verdict::AnswerLaunch(launch().owed(&id(INSTANCE)).unwrap());
+    let group = |tags| Knowledge { group: Some(GroupAnswer::Tags(tags)), ..fresh() };
+    assert_eq!(verdict(&launch(), &fresh(), &with_hooks(&["my-*"])), answer());
+    assert_eq!(verdict(&launch(), &fresh(), &Policy { cluster_name: None, ..with_hooks(&["my-*"]) }), answer());
+    assert_eq!(asks(verdict(&launch(), &fresh(), &policy())), [ask_group()]);
+    assert_eq!(verdict(&launch(), &group(ours()), &policy()), answer());
+    assert_eq!(verdict(&launch(), &Knowledge { index_trusted: false, ..group(ours()) }, &policy()), answer(), "a new instance is no Node yet");
+    for known in [group(theirs()), group(BTreeMap::new()), Knowledge { group: Some(GroupAnswer::NoSuchGroup), ..fresh() }] {
+        assert_eq!(verdict(&launch(), &known, &policy()), Verdict::Delete(Reason::Foreign));
+        assert_eq!(verdict(&launch(), &known, &shared(policy())), Verdict::Leave(Reason::Foreign));
+    }
+    assert_eq!(verdict(&launch(), &with_node(), &nameless()), Verdict::Delete(Reason::NotActedOnYet), "nobody says that it is ours");
+    assert_eq!(verdict(&launch(), &fresh(), &shared(nameless())), Verdict::Leave(Reason::NotActedOnYet));
+    assert_eq!(
+        asks(verdict(&launch(), &fresh(), &Policy { managed_tag: Some("m".to_owned()), ..with_hooks(&["my-*"]) })),
+        [ask_instance(long_ago())]
+    );
+    assert!(!beats(&launch(), &group(ours()), &policy()), "it is answered, not held open");
+}

@@ -1,0 +1,174 @@
+//! Stale until proved.
+
+use super::*;
+
+fn described(heartbeat: u64) -> Option<HookAnswer> {
+    Some(HookAnswer::Described(HookDescription {
+        hook: "my-hook".into(),
+        heartbeat_timeout: seconds(heartbeat),
+        global_timeout: seconds(heartbeat * 100),
+    }))
+}
+
+fn beat(accepted: bool) -> Option<BeatAnswer> {
+    Some(BeatAnswer { at: now(), accepted })
+}
+
+fn says(state: InstanceState) -> Option<InstanceAnswer> {
+    answer(Some(facts(state, ours())))
+}
+
+#[test]
+fn each_kind_has_its_own_time_and_is_stale_only_after_it() {
+    let capacity = interruption(What::Capacity { ends: None });
+    for (i, limit, hook) in [
+        (spot(), 120, None),
+        (capacity, 120, None),
+        (state_change(InstanceState::Stopping), 60, None),
+        (terminate(), 30, None),
+        (terminate(), 30, Some(HookAnswer::NoSuchHook)),
+        (terminate(), 300, described(300)),
+        (terminate(), 10, described(10)),
+    ] {
+        let known = |age| Knowledge { hook: hook.clone(), ..aged(age) };
+        assert_eq!(accepted(verdict(&i, &known(limit), &policy())).1, Standing::Timely, "{i:?}");
+        assert!(waits(verdict(&i, &known(limit + 1), &policy())).proof, "{i:?}");
+    }
+}
+
+#[test]
+fn what_was_in_time_when_it_was_read_is_stale_when_it_is_decided_too_late() {
+    let v = triage(&spot(), &aged(100), &policy(), now().plus(seconds(21)));
+    assert!(waits(v).proof);
+}
+
+#[test]
+fn an_event_from_the_future_is_in_time() {
+    let known = Knowledge { happened: now().plus(seconds(3600)), ..with_node() };
+    assert_eq!(accepted(verdict(&spot(), &known, &policy())).1, Standing::Timely);
+}
+
+#[test]
+fn the_proof_is_asked_of_ec2_and_for_a_hook_by_one_heartbeat_too() {
+    assert_eq!(asks(verdict(&spot(), &aged(121), &policy())), [ask_instance(now())]);
+    assert_eq!(asks(verdict(&terminate(), &aged(31), &policy())), [ask_instance(now()), ask_beat(), ask_hook()]);
+    let old = Some(InstanceAnswer { at: now().minus(seconds(1)), facts: Some(facts(InstanceState::Running, ours())) });
+    let known = Knowledge { instance: old, ..aged(121) };
+    assert_eq!(asks(verdict(&spot(), &known, &policy())), [ask_instance(now())], "an answer from before the message proves nothing");
+}
+
+#[test]
+fn an_instance_that_is_going_or_gone_proves_any_interruption() {
+    use InstanceState as S;
+    for i in draining() {
+        for (instance, state) in [
+            (says(S::Stopping), S::Stopping),
+            (says(S::Stopped), S::Stopped),
+            (says(S::ShuttingDown), S::ShuttingDown),
+            (says(S::Terminated), S::Terminated),
+            (answer(None), S::Terminated),
+        ] {
+            let known = Knowledge { instance, beat: beat(false), ..aged(3600) };
+            let Verdict::Accept(a) = verdict(&i, &known, &policy()) else { panic!("{i:?} {state:?}") };
+            assert_eq!((a.standing, a.state), (Standing::Proved, Some(state)));
+            assert!(a.ask.is_empty());
+            assert_eq!(disproved(&i, &known), Some(false));
+        }
+    }
+}
+
+#[test]
+fn one_accepted_heartbeat_proves_a_hook_and_nothing_else() {
+    let known = Knowledge { beat: beat(true), ..aged(3600) };
+    assert_eq!(accepted(verdict(&terminate(), &known, &policy())).1, Standing::Proved);
+    let running = Knowledge { instance: says(InstanceState::Running), ..known };
+    assert_eq!(accepted(verdict(&terminate(), &running, &policy())).1, Standing::Proved, "an instance that waits in a hook runs");
+    assert_eq!(verdict(&spot(), &running, &policy()), Verdict::Delete(Reason::Stale));
+}
+
+#[test]
+fn an_instance_that_runs_disproves_anything_but_a_hook() {
+    for i in draining() {
+        let known = Knowledge { instance: says(InstanceState::Running), ..aged(3600) };
+        if i.hook().is_some() {
+            assert_eq!(asks(verdict(&i, &known, &policy())), [ask_beat(), ask_hook()]);
+            assert_eq!(disproved(&i, &known), None);
+        } else {
+            assert_eq!(verdict(&i, &known, &policy()), Verdict::Delete(Reason::Stale), "{i:?}");
+            assert_eq!(verdict(&i, &known, &shared(policy())), Verdict::Delete(Reason::Stale), "ours, whoever reads the queue: {i:?}");
+            assert_eq!(disproved(&i, &known), Some(true));
+        }
+    }
+}
+
+#[test]
+fn a_hook_that_is_not_open_is_disproved_only_when_ec2_asked_no_sooner_does_not_say_that_the_instance_ends() {
+    let closed = Knowledge { beat: beat(false), ..aged(31) };
+    assert_eq!(asks(verdict(&terminate(), &closed, &policy())), [ask_instance(now()), ask_hook()]);
+    let running = Knowledge { instance: says(InstanceState::Running), ..closed.clone() };
+    assert_eq!(verdict(&terminate(), &running, &policy()), Verdict::Delete(Reason::Stale));
+    let sooner = Knowledge { beat: Some(BeatAnswer { at: now().plus(seconds(1)), accepted: false }), ..running };
+    assert_eq!(
+        asks(verdict(&terminate(), &sooner, &policy())),
+        [ask_instance(now().plus(seconds(1))), ask_hook()],
+        "it may have closed because it went"
+    );
+    let ending = Knowledge { instance: says(InstanceState::ShuttingDown), ..closed };
+    assert_eq!(accepted(verdict(&terminate(), &ending, &policy())).1, Standing::Proved);
+}
+
+#[test]
+fn the_hooks_description_alone_can_show_that_it_is_in_time() {
+    let known = Knowledge { hook: described(3600), ..aged(600) };
+    assert_eq!(accepted(verdict(&terminate(), &known, &policy())).1, Standing::Timely);
+}
+
+#[test]
+fn c82_an_event_hours_old_touches_no_node_before_it_is_proved_and_is_deleted_when_it_is_disproved() {
+    for i in draining() {
+        assert!(waits(verdict(&i, &aged(5 * 3600), &policy())).proof, "{i:?}");
+        let gone_by = Knowledge { instance: says(InstanceState::Running), beat: beat(false), ..aged(5 * 3600) };
+        assert_eq!(verdict(&i, &gone_by, &policy()), Verdict::Delete(Reason::Stale), "{i:?}");
+    }
+}
+
+#[test]
+fn after_ten_seconds_without_an_answer_it_is_accepted_politely_and_asked_on() {
+    for i in draining() {
+        let mut known = aged(3600);
+        let first = waits(verdict(&i, &known, &policy()));
+        assert_eq!(first.until, Some(now().plus(seconds(10))));
+        known.note(&first, now());
+        let later = now().plus(seconds(9));
+        assert_eq!(waits(triage(&i, &known, &policy(), later)).until, Some(now().plus(seconds(10))), "{i:?}");
+        let Verdict::Accept(a) = triage(&i, &known, &policy(), now().plus(seconds(10))) else { panic!("{i:?}") };
+        assert!(a.standing.is_polite() && a.state.is_none(), "{i:?}");
+        assert_eq!(a.ask, first.ask, "{i:?}");
+        assert_eq!(disproved(&i, &known), None);
+    }
+}
+
+#[test]
+fn the_ten_seconds_begin_with_the_question_not_with_the_message() {
+    let mut known = aged(3600);
+    known.index_trusted = false;
+    let nodes = std::mem::take(&mut known.nodes);
+    let waiting = waits(triage(&spot(), &known, &policy(), now().plus(seconds(180))));
+    known.note(&waiting, now().plus(seconds(180)));
+    known.nodes = nodes;
+    assert_eq!(waits(triage(&spot(), &known, &policy(), now().plus(seconds(181)))).until, Some(now().plus(seconds(191))));
+}
+
+#[test]
+fn a_disproof_that_comes_during_the_drain_is_seen() {
+    let asked = Some(now().minus(seconds(60)));
+    let spot_runs = Knowledge { asked, instance: says(InstanceState::Running), ..aged(3600) };
+    assert_eq!(disproved(&spot(), &spot_runs), Some(true));
+    let hook_closed = Knowledge { beat: beat(false), ..spot_runs };
+    assert_eq!(disproved(&terminate(), &hook_closed), Some(true));
+}
+
+#[test]
+fn a_stale_hook_is_beaten_while_it_is_unproved() {
+    assert!(beats(&terminate(), &aged(3600), &policy()));
+}
