@@ -72,6 +72,11 @@ impl HookGlobs {
         Self { globs: globs.iter().map(|glob| (glob.clone(), WildMatch::new(glob))).collect(), explicit }
     }
 
+    /// The globs that a person gave; none where the default stands.
+    pub fn given(&self) -> impl Iterator<Item = &str> {
+        self.globs.iter().filter(|_| self.explicit).map(|(text, _)| text.as_str())
+    }
+
     /// A hook of this name is ours. EKS's own (`Terminate-LC-Hook`, `Launch-LC-Hook`) only where it is named without a wildcard.
     #[must_use]
     pub fn matches(&self, hook: &HookName) -> bool {

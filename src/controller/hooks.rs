@@ -264,7 +264,7 @@ impl Keeper {
             }
             Ok(Err(error)) if error.advice() == Advice::Gone => {
                 self.schedule.gone(now);
-                standing.metrics.heartbeat(BeatResult::Gone);
+                standing.metrics.heartbeat(BeatResult::Over);
                 info!(instance = %key.instance, hook = %key.hook, %error, "The lifecycle action is over; no more heartbeats.");
                 Some(Proof::Gone)
             }
@@ -303,7 +303,7 @@ impl Keeper {
         let key = &self.owed.key;
         match result {
             Ok(()) => {
-                self.schedule.completed();
+                self.schedule.completed(standing.clock.now());
                 standing.metrics.completion(CompletionResult::Accepted);
                 info!(instance = %key.instance, group = %key.group, hook = %key.hook, "Lifecycle action completed with CONTINUE.");
                 true

@@ -1,6 +1,22 @@
 //! Runs the pure machines and performs their effects.
+//!
+//! - `service`: the one function that a run and a simulation call; leadership comes and goes in it.
+//! - `intake`: from the queues to the desk. `desk`, `case`: from a message to a decision. `accept`: the PATCH.
+//! - `foreman`: all drains and the dispatcher. `hooks`: heartbeats and completions. `release`: the end of a drain.
 
+mod accept;
+mod board;
+mod case;
+mod context;
+mod counting;
+mod desk;
+mod foreman;
+mod hooks;
 pub mod intake;
+mod release;
 mod runtime;
+mod service;
 
+pub use board::{Board, NodeReport};
 pub use runtime::{Clock, Random, Spawner};
+pub use service::{Parts, serve, words};

@@ -21,14 +21,14 @@ type Seconds<const N: usize> = Family<Labels<N>, Histogram, fn() -> Histogram>;
 type SecondsGauge = Gauge<f64, AtomicU64>;
 
 /// The words of other rooms, to initialise families with. A word that is missing here is counted all the same.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Words {
     /// Why a body was not understood.
-    pub rejections: &'static [&'static str],
+    pub rejections: Vec<&'static str>,
     /// Why a pod is blocked.
-    pub block_reasons: &'static [&'static str],
+    pub block_reasons: Vec<&'static str>,
     /// The classes of answers to evictions and deletes.
-    pub answers: &'static [&'static str],
+    pub answers: Vec<&'static str>,
 }
 
 /// Everything that is counted.
@@ -38,6 +38,7 @@ pub struct Metrics {
     rejected: Counters<1>,
     received: Counter,
     deleted: Counter,
+    intake: Counters<1>,
     held: Gauge,
     pollers: Gauge,
     accept_lag: Seconds<1>,
@@ -80,6 +81,7 @@ impl Metrics {
             rejected: reg(&mut r, "rejected_bodies", "Message bodies that were not understood and left for the dead-letter queue, by reason"),
             received: reg(&mut r, "messages_received", "Messages received, redeliveries included"),
             deleted: reg(&mut r, "messages_deleted", "Messages deleted from their queue"),
+            intake: reg(&mut r, "intake_events", "What else befell messages on their way in and out"),
             held: reg(&mut r, "messages_held", "Messages received and not decided yet"),
             pollers: reg(&mut r, "pollers", "Long polls under way"),
             accept_lag: seconds(&mut r, "accept_lag", "Time from the event to the record on its Node, by kind", lag_buckets),
@@ -132,13 +134,13 @@ impl Metrics {
         for outcome in [MessageOutcome::Test, MessageOutcome::Unrelated, MessageOutcome::Left] {
             touch(&self.messages, [("kind", "none"), ("outcome", outcome.as_str())]);
         }
-        for word in words.rejections {
+        for word in &words.rejections {
             touch(&self.rejected, [("reason", word)]);
         }
-        for word in words.block_reasons {
+        for word in &words.block_reasons {
             self.set_blocked(word, 0);
         }
-        for word in words.answers {
+        for word in &words.answers {
             touch(&self.evictions, [("answer", word)]);
             touch(&self.deletes, [("answer", word)]);
         }
@@ -173,6 +175,11 @@ impl Metrics {
     /// So many messages are received and undecided.
     pub fn set_held(&self, count: usize) {
         set(&self.held, count);
+    }
+
+    /// Something happened to messages on their way in or out: `redelivered`, `extended`, `lost` and so on.
+    pub fn intake(&self, event: &'static str, count: usize) {
+        self.intake.get_or_create(&[("event", event)]).inc_by(count as u64);
     }
 
     /// So many long polls are under way.
@@ -397,7 +404,7 @@ mod tests {
 
     #[test]
     fn what_was_counted_is_rendered_and_what_is_bounded_is_there_from_the_start() {
-        let metrics = Metrics::new(&Words { rejections: &["not_json"], block_reasons: &["budget"], answers: &["ok"] });
+        let metrics = Metrics::new(&Words { rejections: vec!["not_json"], block_reasons: vec!["budget"], answers: vec!["ok"] });
         let before = metrics.render().unwrap();
         for line in [
             "sundown_messages_total{kind=\"spot\",outcome=\"accepted\"} 0\n",

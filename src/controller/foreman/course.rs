@@ -1,40 +1,45 @@
 //! One node on its way out.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::Foreman;
 use crate::{
-    domain::{HookKey, InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
+    domain::{HookKey, InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, PodKey, PodUid, Taken, seconds},
     drain::{self, Drain, Input, Start},
     lifecycle::{self, LimitSettings},
     record::Record,
 };
 
 /// One node on its way out.
-pub(super) struct Course {
-    pub(super) node: Arc<Node>,
-    pub(super) instance: InstanceId,
-    pub(super) record: Record,
-    pub(super) taken: Vec<Taken>,
+pub(in crate::controller) struct Course {
+    pub(in crate::controller) node: Arc<Node>,
+    pub(in crate::controller) instance: InstanceId,
+    pub(in crate::controller) record: Record,
+    pub(in crate::controller) taken: Vec<Taken>,
     /// The machine; `None` once the drain is over and the release runs.
-    pub(super) drain: Option<Drain>,
-    pub(super) take_up: Moment,
-    pub(super) wake: Option<Moment>,
-    pub(super) limits: drain::Limits,
-    pub(super) paused: bool,
+    pub(in crate::controller) drain: Option<Drain>,
+    pub(in crate::controller) take_up: Moment,
+    pub(in crate::controller) wake: Option<Moment>,
+    pub(in crate::controller) limits: drain::Limits,
+    pub(in crate::controller) paused: bool,
     /// Somebody asked for its release.
-    pub(super) by_hand: bool,
+    pub(in crate::controller) by_hand: bool,
     /// Its interruption was disproved, or its record is void: the Node is put back.
-    pub(super) put_back: bool,
+    pub(in crate::controller) put_back: bool,
     /// Events of stale interruptions that were proved since.
-    pub(super) proved: BTreeSet<String>,
-    pub(super) proving: BTreeSet<String>,
-    pub(super) written_back: bool,
-    pub(super) told_uncordoned: bool,
-    pub(super) labelling: bool,
+    pub(in crate::controller) proved: BTreeSet<String>,
+    pub(in crate::controller) proving: BTreeSet<String>,
+    pub(in crate::controller) written_back: bool,
+    pub(in crate::controller) told_uncordoned: bool,
+    pub(in crate::controller) labelling: bool,
     /// When it became unreachable; EC2 is being asked.
-    pub(super) unreachable: bool,
-    pub(super) span: tracing::Span,
+    pub(in crate::controller) unreachable: bool,
+    /// The UIDs of its pods, for Events.
+    pub(in crate::controller) uids: BTreeMap<PodKey, PodUid>,
+    pub(in crate::controller) span: tracing::Span,
 }
 
 impl Foreman {
@@ -99,6 +104,7 @@ impl Foreman {
             told_uncordoned: false,
             labelling: false,
             unreachable: false,
+            uids: BTreeMap::new(),
             span,
         };
         self.courses.insert(node.name.clone(), course);
@@ -114,7 +120,6 @@ impl Foreman {
         }
         self.brake(&node.name);
         self.prove_stale(&node.name);
-        self.own_node(&node.name);
     }
 
     /// More was taken on for a node that is being drained.

@@ -19,11 +19,11 @@ use std::{
 
 use tokio::sync::mpsc;
 
-use self::course::Course;
+pub(in crate::controller) use self::course::Course;
 use super::context::Term;
 use crate::{
     cluster::{BudgetChanges, BudgetEvent, NodeChange, NodeChanges, PodEvent, PodEvents, PodFeed, PodFeedSettings},
-    domain::{ApiAnswer, HookKey, InstanceId, Moment, MomentExt, Node, NodeName, seconds},
+    domain::{ApiAnswer, HookKey, InstanceId, Moment, MomentExt, Node, NodeName, Pod, seconds},
     drain::{self, DispatchEffect, DispatchInput, Dispatcher, Effect, Input, Order},
     lifecycle::HookFacts,
     observe::Loop,
@@ -157,15 +157,12 @@ pub(super) struct Foreman {
     /// Drained nodes whose Node is gone: should the same instance register again, its record is written again.
     ghosts: BTreeMap<InstanceId, (Record, Moment)>,
     paused: bool,
-    unknown_nodes: BTreeSet<NodeName>,
     /// When the index was last seen failing.
     outage: Option<Moment>,
     told_at: Moment,
     dirty: BTreeSet<NodeName>,
     /// Owed hooks found at the take-over, until they are spread in time.
     taken_over: Vec<(crate::domain::OwedHook, Moment)>,
-    recovered: bool,
-    yielded: bool,
 }
 
 impl Foreman {
@@ -192,13 +189,10 @@ impl Foreman {
             damaged: BTreeMap::new(),
             ghosts: BTreeMap::new(),
             paused: false,
-            unknown_nodes: BTreeSet::new(),
             outage: None,
             told_at: now,
             dirty: BTreeSet::new(),
             taken_over: Vec::new(),
-            recovered: false,
-            yielded: false,
             term,
         }
     }
@@ -272,21 +266,26 @@ impl Foreman {
     fn pods_changed(&mut self, node: &NodeName, event: PodEvent) {
         match event {
             PodEvent::Listed(pods) => {
-                for pod in &pods {
-                    self.dispatch_pod(pod);
-                }
+                self.know(node, pods.iter(), true);
                 self.step(node, Input::Listed(pods));
             }
             PodEvent::Changed(pod) => {
-                self.dispatch_pod(&pod);
+                self.know(node, std::iter::once(&pod), false);
                 self.step(node, Input::Changed(pod));
             }
             PodEvent::Gone(uid) => self.step(node, Input::Gone(uid)),
         }
     }
 
-    /// The drain tells the dispatcher of pods that it wants gone; of those alone a change matters, and `Want` says it again.
-    fn dispatch_pod(&mut self, _pod: &crate::domain::Pod) {}
+    /// Keeps the UIDs of a node's pods.
+    fn know<'a>(&mut self, node: &NodeName, pods: impl Iterator<Item = &'a Pod>, all: bool) {
+        if let Some(course) = self.courses.get_mut(node) {
+            if all {
+                course.uids.clear();
+            }
+            course.uids.extend(pods.map(|p| (p.key.clone(), p.uid.clone())));
+        }
+    }
 
     fn budget_changed(&mut self, event: BudgetEvent) {
         match event {

@@ -8,7 +8,7 @@ use super::Foreman;
 use crate::{
     cluster::{About, EventNote, Severity},
     config::PodEvents,
-    domain::{NodeName, PodKey, seconds},
+    domain::{NodeName, PodKey},
     drain::{BlockReason, Note, Outcome},
     observe::{DrainEnd, PodState},
 };
@@ -47,7 +47,7 @@ impl Foreman {
     }
 
     fn pod_event(&self, node: &NodeName, pod: &PodKey, reason: &'static str, message: String) {
-        let uid = self.courses.get(node).and_then(|c| c.drain.as_ref()).and_then(|d| d.uid_of(pod));
+        let uid = self.courses.get(node).and_then(|c| c.uids.get(pod)).cloned();
         if let Some(uid) = uid {
             let about = About::Pod(pod.clone(), uid);
             self.term.note(EventNote { about, severity: Severity::Warning, reason, message: format!("{message} (node {node})") });
@@ -118,33 +118,18 @@ impl Foreman {
         let now = self.term.clock.now();
         for name in std::mem::take(&mut self.dirty) {
             if let Some(drain) = self.courses.get(&name).and_then(|c| c.drain.as_ref()) {
-                self.term.board.update(&name, &drain.status(now));
+                self.term.board.update(&name, &drain.status(now), now);
             }
         }
     }
 
-    /// Our own node goes, and only our own pod is left on it: somebody else leads from now on.
-    pub(super) fn hand_over(&mut self, node: &NodeName) {
+    /// The lease was given up when the drain of our own node began (`service::look_after`); if nobody else took it, our pod goes all the same.
+    pub(super) fn hand_over(&self, node: &NodeName) {
         info!(node = %node, "Only our own pod is left on the node.");
-        self.yield_lease();
-    }
-
-    /// Our own node is being drained: the lease is given up once, so that a replica elsewhere may have it.
-    pub(super) fn own_node(&mut self, node: &NodeName) {
-        if self.term.config.standing.node.as_ref() == Some(node) {
-            self.yield_lease();
         }
-    }
-
-    fn yield_lease(&mut self) {
-        if !self.yielded {
-            self.yielded = true;
-            self.term.lead.yield_for(seconds(5));
-        }
-    }
 }
 
-fn list(pods: &[PodKey]) -> String {
+fn list<T: ToString>(pods: &[T]) -> String {
     let mut text = pods.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
     if pods.len() > NAMED {
         text.push_str(&format!(" and {} more", pods.len() - NAMED));

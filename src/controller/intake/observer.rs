@@ -35,6 +35,47 @@ pub enum IntakeEvent {
     ReleaseFailed(usize),
 }
 
+impl IntakeEvent {
+    /// Its word in metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Received(_) => "received",
+            Self::ReceiveFailed(_) => "receive_failed",
+            Self::Pollers(_) => "pollers",
+            Self::Redelivered => "redelivered",
+            Self::Deleted(_) => "deleted",
+            Self::DeleteRetried(_) => "delete_retried",
+            Self::DeleteRefused => "delete_refused",
+            Self::DeleteGivenUp(_) => "delete_given_up",
+            Self::Extended(_) => "extended",
+            Self::ExtendRetried(_) => "extend_retried",
+            Self::Lost(_) => "lost",
+            Self::HeldTooLong => "held_too_long",
+            Self::Released(_) => "released",
+            Self::ReleaseFailed(_) => "release_failed",
+        }
+    }
+
+    /// Of how many messages.
+    #[must_use]
+    pub const fn count(self) -> usize {
+        match self {
+            Self::Received(n)
+            | Self::Pollers(n)
+            | Self::Deleted(n)
+            | Self::DeleteRetried(n)
+            | Self::DeleteGivenUp(n)
+            | Self::Extended(n)
+            | Self::ExtendRetried(n)
+            | Self::Lost(n)
+            | Self::Released(n)
+            | Self::ReleaseFailed(n) => n,
+            Self::ReceiveFailed(_) | Self::Redelivered | Self::DeleteRefused | Self::HeldTooLong => 1,
+        }
+    }
+}
+
 /// Is told what happens to messages. `()` does not care.
 pub trait IntakeObserver: Send + Sync + 'static {
     /// `event` happened to messages of `queue` (its name).

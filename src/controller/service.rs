@@ -1,0 +1,288 @@
+//! The service: what a run and a simulation both call, with their own clients, clock, randomness and spawner.
+
+use std::{sync::Arc, time::Duration};
+
+use aws_config::SdkConfig;
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::{
+    Board, Clock, Random, Spawner,
+    context::{Lead, Standing, Term},
+    counting::Counting,
+    desk, foreman,
+    intake::{self, Intake, IntakeHandle, IntakeObserver},
+};
+use crate::{
+    aws::{Clients, Lookups},
+    cluster::{
+        BudgetWatch, Cluster, ClusterParts, DaemonSets, Gate, KeepLabels, NodeIndex, Recorder, RecorderSettings, Settings,
+        lease::{LeaseKeeper, LeaseParts, LeasePlace, Leadership, WriteGuard},
+    },
+    config::Config,
+    domain::{seconds},
+    drain,
+    interruption::Reject,
+    observe::{Loops, Metrics, Readiness, Words},
+    record, triage,
+};
+
+/// What the service works with.
+pub struct Parts {
+    /// What it is told.
+    pub config: Arc<Config>,
+    /// A client for the API server, without retries of its own.
+    pub kube: kube::Client,
+    /// How AWS is reached: region, credentials, HTTP client, time source.
+    pub aws: SdkConfig,
+    /// The time.
+    pub clock: Clock,
+    /// Randomness.
+    pub random: Random,
+    /// Starts tasks.
+    pub spawner: Spawner,
+    /// Where everything is counted.
+    pub metrics: Arc<Metrics>,
+    /// Which loops must turn.
+    pub loops: Loops,
+    /// When it is ready.
+    pub readiness: Readiness,
+    /// Where drains are shown.
+    pub board: Board,
+    /// Ends the service: it gives everything back and comes to its end within seconds.
+    pub shutdown: CancellationToken,
+}
+
+/// How long the end may take: giving messages back, the last Events, the Lease.
+const FAREWELL: Duration = seconds(3);
+
+/// The words of all rooms, for the metrics.
+#[must_use]
+pub fn words() -> Words {
+    Words {
+        rejections: Reject::ALL.iter().map(|r| r.as_str()).collect(),
+        block_reasons: drain::BlockReason::ALL.iter().map(|r| r.as_str()).collect(),
+        answers: drain::Class::WORDS.to_vec(),
+    }
+}
+
+/// Closed unless this process leads.
+struct LeaderGate(WriteGuard);
+
+impl Gate for LeaderGate {
+    fn is_open(&self) -> bool {
+        self.0.may_write()
+    }
+}
+
+/// Runs until `shutdown`. Never errs: AWS and Kubernetes may come and go, both are tried again for ever.
+pub async fn serve(parts: Parts) {
+    let config = Arc::clone(&parts.config);
+    let counting = Counting(Arc::clone(&parts.metrics));
+    let identity = identity(&config, &parts.random);
+    let keeper = Arc::new(if config.dry_run {
+        LeaseKeeper::without_lease(parts.clock)
+    } else {
+        LeaseKeeper::start(LeaseParts {
+            client: parts.kube.clone(),
+            place: LeasePlace { namespace: config.standing.lease_namespace.clone(), name: config.standing.lease_name.clone() },
+            identity: identity.clone(),
+            settings: config.standing.lease,
+            clock: parts.clock,
+            random: parts.random.clone(),
+            spawner: parts.spawner.clone(),
+            on_call: counting.lease(),
+        })
+    });
+    let standing = standing(&parts, &keeper, &counting, identity);
+    say_what_runs(&config);
+    readiness(&parts, &standing);
+    let look_after = parts.spawner.spawn_scoped(look_after(standing.clone(), Arc::clone(&keeper), parts.readiness.clone()));
+    let mut leadership = keeper.leadership();
+    let mut leading: Option<Leading> = None;
+    loop {
+        let now_leading = matches!(&*leadership.borrow_and_update(), Leadership::Leader { .. });
+        parts.metrics.set_leader(now_leading && !config.dry_run);
+        match (now_leading, leading.take()) {
+            (true, None) => leading = Some(Leading::begin(&standing, &parts, &counting, &keeper)),
+            (true, Some(term)) => leading = Some(term),
+            (false, Some(term)) => {
+                warn!("This process leads no more; it stands by.");
+                term.end(false).await;
+            }
+            (false, None) => {}
+        }
+        tokio::select! {
+            biased;
+            () = parts.shutdown.cancelled() => break,
+            changed = leadership.changed() => if changed.is_err() { break },
+        }
+    }
+    info!("Stopping: messages that are not accepted go back, then the Lease.");
+    if let Some(term) = leading {
+        term.end(true).await;
+        standing.recorder.flush(seconds(1)).await;
+    }
+    keeper.release(FAREWELL).await;
+    drop(look_after);
+}
+
+fn identity(config: &Config, random: &Random) -> String {
+    let name = config.standing.pod.as_ref().map_or("sundown", |p| p.name.as_str());
+    format!("{name}_{:012x}", random.below(1 << 48))
+}
+
+fn standing(parts: &Parts, keeper: &Arc<LeaseKeeper>, counting: &Counting, identity: String) -> Standing {
+    let config = &parts.config;
+    let guard = keeper.guard();
+    let dry = config.dry_run;
+    let cluster = Cluster::new(ClusterParts {
+        client: parts.kube.clone(),
+        clock: parts.clock,
+        random: parts.random.clone(),
+        spawner: parts.spawner.clone(),
+        observer: Arc::new(counting.clone()),
+        gate: Arc::new(LeaderGate(guard.clone())),
+        settings: Settings::default(),
+    });
+    let keep = KeepLabels::of(&config.ours.nodes);
+    let aws = Clients::from_config(&parts.aws, parts.clock, Arc::new(counting.clone()));
+    let instance = config.standing.pod.as_ref().map_or(identity, |p| p.name.clone());
+    Standing {
+        nodes: NodeIndex::start(&cluster, keep),
+        budgets: BudgetWatch::start(&cluster),
+        daemon_sets: DaemonSets::new(&cluster),
+        recorder: Recorder::start(&cluster, RecorderSettings { instance, ..RecorderSettings::default() }),
+        lookups: Lookups::start(&aws, &parts.random, &parts.spawner),
+        policy: Arc::new(policy(config)),
+        config: Arc::clone(config),
+        cluster,
+        aws,
+        clock: parts.clock,
+        random: parts.random.clone(),
+        spawner: parts.spawner.clone(),
+        metrics: Arc::clone(&parts.metrics),
+        board: parts.board.clone(),
+        lead: Lead(Arc::new(move || !dry && guard.may_write())),
+    }
+}
+
+fn policy(config: &Config) -> triage::Policy {
+    triage::Policy {
+        hooks: triage::HookGlobs::new(&config.ours.hooks.given().collect::<Vec<_>>()).unwrap_or_default(),
+        managed_tag: config.ours.managed_tag.clone(),
+        cluster_name: config.ours.cluster_name.clone(),
+        join_timeout: config.ours.join_timeout,
+        shared_queue: config.queue.shared,
+        ..triage::Policy::new(config.ours.nodes.clone())
+    }
+}
+
+fn say_what_runs(config: &Config) {
+    let queues: Vec<_> = config.queue.urls.iter().map(|q| q.url.as_str()).collect();
+    info!(version = env!("CARGO_PKG_VERSION"), ?queues, "Sundown runs. One queue belongs to one cluster.");
+    if config.ours.cluster_name.is_none() {
+        warn!("No --cluster-name is given: an instance without a Node is never completed or beaten for; its message waits until 5 min from its launch and is then deleted and counted as unknown.");
+    }
+    if config.dry_run {
+        warn!("Dry run: nothing is written to AWS or Kubernetes. Messages reappear by themselves, so this needs a queue of its own; each reappearance counts towards the dead-letter queue.");
+    }
+}
+
+fn readiness(parts: &Parts, standing: &Standing) {
+    let nodes = standing.nodes.clone();
+    parts.readiness.add("nodes", move || if nodes.state().synced { Ok(()) } else { Err("the nodes are not listed yet".to_owned()) });
+    let budgets = standing.budgets.clone();
+    parts.readiness.add("budgets", move || if budgets.state().synced { Ok(()) } else { Err("the disruption budgets are not listed yet".to_owned()) });
+}
+
+/// What goes on whoever leads: the queue is asked for now and then, the clocks are compared, our own node is watched.
+async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, readiness: Readiness) {
+    let queues: Vec<_> = standing.config.queue.urls.iter().map(|q| standing.aws.queue(&q.url)).collect();
+    let reachable = readiness.flag("queue");
+    let (mut turn, mut skew_told) = (0_u32, false);
+    loop {
+        if turn.is_multiple_of(30) {
+            let answers = futures::future::join_all(queues.iter().map(crate::aws::Queue::attributes)).await;
+            for error in answers.iter().filter_map(|a| a.as_ref().err()) {
+                warn!(%error, "A queue cannot be asked for its attributes; this process is not ready until it can.");
+            }
+            reachable.set(answers.iter().all(Result::is_ok));
+        }
+        turn = turn.wrapping_add(1);
+        let skew = standing.aws.clock().skew();
+        standing.metrics.set_clock_skew(skew);
+        if skew.is_zero() == skew_told {
+            skew_told = !skew.is_zero();
+            if skew_told {
+                warn!(?skew, "The clock of this machine differs from AWS's by more than 2 s. The age of events is measured by AWS's.");
+            }
+        }
+        standing.metrics.set_nodes(standing.nodes.all().len());
+        if let Some(node) = standing.config.standing.node.as_ref().and_then(|name| standing.nodes.get(name)) {
+            match record::standing(&node, None) {
+                record::Standing::Open(_) => keeper.yield_lease(seconds(5)),
+                _ => keeper.bid_normally(),
+            }
+        }
+        tokio::time::sleep(seconds(1)).await;
+    }
+}
+
+/// One term of leadership, while it lasts.
+struct Leading {
+    term: Term,
+    intake: Arc<Mutex<Option<IntakeHandle>>>,
+}
+
+impl Leading {
+    fn begin(standing: &Standing, parts: &Parts, counting: &Counting, keeper: &LeaseKeeper) -> Self {
+        info!("This process leads.");
+        let (term, words) = Term::begin(standing.clone());
+        let intake = Arc::new(Mutex::new(None));
+        let foreman_loop = parts.loops.register("foreman", seconds(60));
+        let desk_loop = parts.loops.register("desk", seconds(60));
+        if !standing.config.dry_run {
+            term.spawn(foreman::work(term.clone(), words, foreman_loop));
+            term.spawn(follow_pause(term.clone(), keeper.paused()));
+        }
+        let (task, slot) = (term.clone(), Arc::clone(&intake));
+        let observer: Arc<dyn IntakeObserver> = Arc::new(counting.clone());
+        term.spawn(async move {
+            // Nothing can be decided before the nodes are known; messages are safe in their queue.
+            task.nodes.synced().await;
+            let queue = &task.config.queue;
+            let settings = intake::Settings {
+                pollers: queue.max_pollers,
+                max_held: queue.max_held,
+                dry_run: task.config.dry_run,
+                ..intake::Settings::default()
+            };
+            let queues = queue.urls.iter().map(|q| task.aws.queue(&q.url)).collect();
+            let (deliveries, handle) = Intake::start(queues, &settings, &task.random, &task.spawner, &observer);
+            *slot.lock().await = Some(handle);
+            desk::read(task.clone(), deliveries, desk_loop).await;
+        });
+        Self { term, intake }
+    }
+
+    /// Ends the term. `politely`: what was not accepted is given back to the queue at once; else it reappears by itself.
+    async fn end(self, politely: bool) {
+        let handle = self.intake.lock().await.take();
+        if let (Some(handle), true) = (handle, politely) {
+            handle.stop().await;
+        }
+        self.term.finish();
+    }
+}
+
+async fn follow_pause(term: Term, mut paused: tokio::sync::watch::Receiver<bool>) {
+    loop {
+        let on = *paused.borrow_and_update();
+        term.tell(foreman::Word::PausedAll(on));
+        if paused.changed().await.is_err() {
+            return;
+        }
+    }
+}
