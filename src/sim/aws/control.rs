@@ -1,6 +1,6 @@
 //! What a scenario or a test does to the embedded AWS, and what it can see.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 use tokio::sync::mpsc;
@@ -8,43 +8,50 @@ use tokio::sync::mpsc;
 use super::{
     ActionReport, Call, Deletion, Disorder, EmbeddedAws, FaultId, FaultRule, GroupSpec, HealthNotice, HookResult, HookSpec, Instance, InstanceChange,
     InstanceSpec, Member, Outcome, QueueSettings, QueueView, Rule, SpotAction, State,
+    autoscaling::{Group, Named},
+    events::EventKind,
+    sqs::Queue,
 };
 
 /// Queues.
 impl EmbeddedAws {
     /// Makes a queue (or changes the settings of one that exists) and returns its URL.
     pub fn create_queue(&self, name: &str, settings: QueueSettings) -> String {
-        todo!()
+        self.shared.with(|state, _| state.make_queue(name, settings))
     }
 
     /// Deletes a queue with all that is in it; calls for it then get "queue does not exist".
     pub fn delete_queue(&self, name: &str) {
-        todo!()
+        self.shared.with(|state, _| drop(state.queues.remove(name)));
     }
 
     /// The URL that SQS gives for a queue of this name, there or not.
     pub fn queue_url(&self, name: &str) -> String {
-        todo!()
+        self.shared.with(|state, _| state.queue_url(name))
     }
 
     /// Puts a message on a queue as it is; returns its id (empty when there is no such queue).
     pub fn send_event(&self, queue: &str, body: &str) -> String {
-        todo!()
+        self.shared.with(|state, now| state.put(now, queue, body)).unwrap_or_default()
     }
 
     /// How a queue stands.
     pub fn queue(&self, name: &str) -> Option<QueueView> {
-        todo!()
+        self.shared.with(|state, _| state.queues.get(name).map(Queue::view))
     }
 
     /// Lets a queue duplicate, reorder and forget.
     pub fn disorder(&self, queue: &str, disorder: Disorder) {
-        todo!()
+        self.shared.with(|state, _| {
+            if let Some(queue) = state.queues.get_mut(queue) {
+                queue.disorder = disorder;
+            }
+        });
     }
 
     /// Adds a rule of EventBridge.
     pub fn route(&self, rule: Rule) {
-        todo!()
+        self.shared.with(|state, _| state.rules.push(rule));
     }
 }
 
@@ -52,62 +59,65 @@ impl EmbeddedAws {
 impl EmbeddedAws {
     /// Puts an instance there that belongs to no group; returns its id.
     pub fn create_instance(&self, spec: InstanceSpec) -> String {
-        todo!()
+        self.shared.with(|state, now| state.create_instance(now, spec, None))
     }
 
     /// An instance, also some time after its end.
     pub fn instance(&self, id: &str) -> Option<Instance> {
-        todo!()
+        self.shared.with(|state, _| state.instances.get(id).cloned())
     }
 
     /// All instances, by id, ended ones included until EC2 forgets them.
     pub fn instances(&self) -> Vec<Instance> {
-        todo!()
+        self.shared.with(|state, _| state.instances.values().cloned().collect())
     }
 
     /// Every change of an instance's state from now on, in order, none lost.
     pub fn subscribe(&self) -> mpsc::UnboundedReceiver<InstanceChange> {
-        todo!()
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.shared.with(|state, _| state.subscribers.push(sender));
+        receiver
     }
 
     /// Sends the two-minute warning and ends the instance (stops it) two minutes later; hibernation begins at once.
     pub fn spot_interruption(&self, instance: &str, action: SpotAction) {
-        todo!()
+        self.shared.with(|state, now| state.spot_interruption(now, instance, action));
     }
 
     /// The two-minute warning of an interruptible capacity reservation, and the end of the instance two minutes later.
     pub fn capacity_interruption(&self, instance: &str) {
-        todo!()
+        self.shared.with(|state, now| state.capacity_interruption(now, instance));
     }
 
     /// Sends a rebalance recommendation; nothing else happens.
     pub fn rebalance_recommendation(&self, instance: &str) {
-        todo!()
+        let detail = serde_json::json!({ "instance-id": instance });
+        self.shared.with(|state, now| state.send_about_instance(now, EventKind::Rebalance, instance, &detail));
     }
 
     /// Sends a notice of AWS Health; nothing else happens.
-    pub fn health(&self, notice: HealthNotice) {
-        todo!()
+    pub fn health(&self, notice: &HealthNotice) {
+        self.shared.with(|state, now| state.health(now, notice));
     }
 
     /// Sends a state-change notification although nothing changed.
-    pub fn state_change_event(&self, instance: &str, state: State) {
-        todo!()
+    pub fn state_change_event(&self, instance: &str, to: State) {
+        self.shared.with(|state, now| state.send_state_change(now, instance, to));
     }
 
     /// What EC2's TerminateInstances does: the machine shuts down now, hooks or not.
     pub fn terminate_in_ec2(&self, instance: &str) {
-        todo!()
+        self.shared.with(|state, now| state.end_instance(now, instance, State::ShuttingDown));
     }
 
     /// What EC2's StopInstances does.
     pub fn stop(&self, instance: &str) {
-        todo!()
+        self.shared.with(|state, now| state.end_instance(now, instance, State::Stopping));
     }
 
     /// What EC2's StartInstances does.
     pub fn start_again(&self, instance: &str) {
-        todo!()
+        self.shared.with(|state, now| state.start_again(now, instance));
     }
 }
 
@@ -115,52 +125,67 @@ impl EmbeddedAws {
 impl EmbeddedAws {
     /// Makes a group whose first instances are in service already; returns their ids.
     pub fn create_group(&self, spec: GroupSpec) -> Vec<String> {
-        todo!()
+        self.shared.with(|state, now| state.create_group(now, spec))
     }
 
     /// Adds a hook to a group, or changes it.
     pub fn put_hook(&self, group: &str, hook: HookSpec) {
-        todo!()
+        self.shared.with(|state, _| {
+            if let Some(group) = state.groups.get_mut(group) {
+                group.hooks.insert(hook.name.clone(), hook);
+            }
+        });
     }
 
     /// Removes a hook; its open actions end.
     pub fn remove_hook(&self, group: &str, hook: &str) {
-        todo!()
+        self.shared.with(|state, now| state.remove_hook(now, group, hook));
     }
 
     /// The instances of a group that are not gone, oldest first.
     pub fn members(&self, group: &str) -> Vec<Member> {
-        todo!()
+        self.shared.with(|state, _| state.groups.get(group).map(Group::members)).unwrap_or_default()
     }
 
     /// Lowers the desired capacity by `n` and terminates the `n` oldest instances in service through the hooks; returns them.
     pub fn scale_in(&self, group: &str, n: usize) -> Vec<String> {
-        todo!()
+        self.shared.with(|state, now| {
+            let going = state.groups.get(group).map(|g| g.oldest(n)).unwrap_or_default();
+            for instance in &going {
+                state.terminate_in_group(now, instance, true);
+            }
+            going
+        })
     }
 
     /// Sets the desired capacity; instances are launched or (oldest first) terminated.
     pub fn set_desired(&self, group: &str, desired: usize) {
-        todo!()
+        self.shared.with(|state, now| state.set_desired(now, group, desired));
     }
 
     /// Terminates an instance through its group's hooks, lowering the desired capacity or not (then it is replaced).
     pub fn terminate(&self, instance: &str, lower_desired: bool) {
-        todo!()
+        self.shared.with(|state, now| state.terminate_in_group(now, instance, lower_desired));
     }
 
-    /// Launches one more instance in a group, raising the desired capacity; returns its id.
-    pub fn launch(&self, group: &str) -> String {
-        todo!()
+    /// Launches one more instance in a group, raising the desired capacity; returns its id. `None`: no such group.
+    pub fn launch(&self, group: &str) -> Option<String> {
+        self.shared.with(|state, now| {
+            let id = state.launch(now, group)?;
+            state.groups.get_mut(group)?.spec.desired += 1;
+            Some(id)
+        })
     }
 
     /// What a third party's CompleteLifecycleAction does; whether it was accepted.
     pub fn complete_as(&self, by: &str, group: &str, hook: &str, instance: &str, result: HookResult) -> bool {
-        todo!()
+        let named = Named { group, hook, token: None, instance: Some(instance) };
+        self.shared.with(|state, now| state.complete(now, &named, result, by).is_ok())
     }
 
     /// Every lifecycle action so far, in the order in which they began.
     pub fn actions(&self) -> Vec<ActionReport> {
-        todo!()
+        self.shared.with(|state, _| state.actions.reports())
     }
 }
 
@@ -168,46 +193,46 @@ impl EmbeddedAws {
 impl EmbeddedAws {
     /// Adds a fault.
     pub fn fault(&self, rule: FaultRule) -> FaultId {
-        todo!()
+        self.shared.with(|state, _| state.faults.add(rule))
     }
 
     /// Ends a fault.
     pub fn end_fault(&self, id: FaultId) {
-        todo!()
+        self.shared.with(|state, _| state.faults.remove(id));
     }
 
     /// Ends all faults.
     pub fn end_faults(&self) {
-        todo!()
+        self.shared.with(|state, _| state.faults.clear());
     }
 
     /// Sets AWS's clock this much before ours (negative: behind it): `Date` headers, times in events, launch times.
     pub fn skew(&self, ahead: SignedDuration) {
-        todo!()
+        self.shared.with(|state, _| state.skew = ahead);
     }
 
     /// Every call so far, in order, as far as the journal keeps them.
     pub fn calls(&self) -> Vec<Call> {
-        todo!()
+        self.shared.with(|state, _| state.journal.calls())
     }
 
     /// How many calls of each API ended how. Always complete.
     pub fn counts(&self) -> BTreeMap<String, BTreeMap<Outcome, u64>> {
-        todo!()
+        self.shared.with(|state, _| state.journal.counts())
     }
 
     /// How many calls of one API there were (`sqs:ReceiveMessage`), however they ended. Always complete.
     pub fn count(&self, api: &str) -> u64 {
-        todo!()
+        self.shared.with(|state, _| state.journal.count(api))
     }
 
     /// Every message that was deleted by a call, in order, as far as the journal keeps them.
     pub fn deletions(&self) -> Vec<Deletion> {
-        todo!()
+        self.shared.with(|state, _| state.journal.deletions())
     }
 
     /// Forgets calls, counts and deletions (not lifecycle actions).
     pub fn clear_journal(&self) {
-        todo!()
+        self.shared.with(|state, _| state.journal.clear());
     }
 }

@@ -2,6 +2,9 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use serde_json::{Value, json};
+
+use super::state::State;
 use crate::domain::Moment;
 
 /// Kinds of events that a rule can ask for.
@@ -118,3 +121,128 @@ impl HealthNotice {
 
 /// From a spot or capacity warning to the end of the instance.
 pub const WARNING: Duration = Duration::from_mins(2);
+
+impl EventKind {
+    /// `detail-type`.
+    #[must_use]
+    pub const fn detail_type(self) -> &'static str {
+        match self {
+            Self::TerminateAction => "EC2 Instance-terminate Lifecycle Action",
+            Self::LaunchAction => "EC2 Instance-launch Lifecycle Action",
+            Self::LaunchSuccessful => "EC2 Instance Launch Successful",
+            Self::TerminateSuccessful => "EC2 Instance Terminate Successful",
+            Self::SpotWarning => "EC2 Spot Instance Interruption Warning",
+            Self::CapacityWarning => "EC2 Capacity Reservation Instance Interruption Warning",
+            Self::Rebalance => "EC2 Instance Rebalance Recommendation",
+            Self::StateChange => "EC2 Instance State-change Notification",
+            Self::Health => "AWS Health Event",
+        }
+    }
+
+    const fn source(self) -> &'static str {
+        match self {
+            Self::TerminateAction | Self::LaunchAction | Self::LaunchSuccessful | Self::TerminateSuccessful => "aws.autoscaling",
+            Self::SpotWarning | Self::CapacityWarning | Self::Rebalance | Self::StateChange => "aws.ec2",
+            Self::Health => "aws.health",
+        }
+    }
+}
+
+impl SpotAction {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Terminate => "terminate",
+            Self::Stop => "stop",
+            Self::Hibernate => "hibernate",
+        }
+    }
+}
+
+impl State {
+    /// Sends an event of EventBridge to the queues whose rules want it.
+    pub(super) fn send(&mut self, now: Moment, kind: EventKind, resources: &[&str], detail: &Value) {
+        let event = json!({
+            "version": "0",
+            "id": self.uuid(),
+            "detail-type": kind.detail_type(),
+            "source": kind.source(),
+            "account": self.settings.account,
+            "time": seconds_text(self.aws_time(now)),
+            "region": self.settings.region,
+            "resources": resources,
+            "detail": detail,
+        });
+        let body = event.to_string();
+        let targets: Vec<Rule> = self.rules.iter().filter(|rule| rule.kinds.contains(&kind)).cloned().collect();
+        for rule in targets {
+            match rule.envelope {
+                Envelope::Plain => self.put(now, &rule.queue, &body),
+                Envelope::Sns => {
+                    let wrapped = self.in_sns(now, &body);
+                    self.put(now, &rule.queue, &wrapped)
+                }
+            };
+        }
+    }
+
+    /// The envelope that SNS puts around a message when raw delivery is off.
+    fn in_sns(&mut self, now: Moment, body: &str) -> String {
+        let region = &self.settings.region;
+        json!({
+            "Type": "Notification",
+            "TopicArn": format!("arn:aws:sns:{region}:{}:interruptions", self.settings.account),
+            "Message": body,
+            "Timestamp": millis_text(self.aws_time(now)),
+            "SignatureVersion": "1",
+            "Signature": "c2lnbmF0dXJl",
+            "SigningCertURL": format!("https://sns.{region}.amazonaws.com/SimpleNotificationService.pem"),
+            "UnsubscribeURL": format!("https://sns.{region}.amazonaws.com/?Action=Unsubscribe"),
+            "MessageId": self.uuid(),
+        })
+        .to_string()
+    }
+
+    /// One message about all instances of the notice, as AWS Health sends it.
+    pub(super) fn health(&mut self, now: Moment, notice: &HealthNotice) {
+        let region = self.settings.region.clone();
+        let service = "EC2";
+        let entities: Vec<Value> = notice.instances.iter().map(|id| json!({ "entityValue": id, "status": "PENDING" })).collect();
+        let mut detail = json!({
+            "eventArn": format!("arn:aws:health:{region}::event/{service}/{}/{}", notice.code, notice.event),
+            "service": service,
+            "eventTypeCode": notice.code,
+            "eventTypeCategory": notice.category,
+            "eventScopeCode": "ACCOUNT_SPECIFIC",
+            "communicationId": self.uuid(),
+            "statusCode": notice.status,
+            "startTime": http_date(notice.start),
+            "lastUpdatedTime": http_date(self.aws_time(now)),
+            "eventRegion": region,
+            "affectedAccount": self.settings.account,
+            "page": "1",
+            "totalPages": "1",
+            "eventDescription": [{ "language": "en_US", "latestDescription": "Announced by the embedded AWS." }],
+            "affectedEntities": entities,
+        });
+        if let (Some(end), Some(detail)) = (notice.end, detail.as_object_mut()) {
+            detail.insert("endTime".to_owned(), http_date(end).into());
+        }
+        let resources: Vec<&str> = notice.instances.iter().map(String::as_str).collect();
+        self.send(now, EventKind::Health, &resources, &detail);
+    }
+}
+
+/// `2026-01-02T03:04:05Z`, as most events write times.
+pub(super) fn seconds_text(moment: Moment) -> String {
+    moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// `2026-01-02T03:04:05.678Z`.
+pub(super) fn millis_text(moment: Moment) -> String {
+    moment.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}
+
+/// `Fri, 02 Jan 2026 03:04:05 GMT`, as in HTTP headers and AWS Health.
+pub(super) fn http_date(moment: Moment) -> String {
+    moment.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
+}

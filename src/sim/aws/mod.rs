@@ -3,14 +3,21 @@
 //! It speaks the wire protocols, in process through [`AwsConnector`] or over loopback TCP through [`EmbeddedAws::serve`]. All randomness comes
 //! from the seed; with a paused tokio clock on one thread, the same calls get byte for byte the same answers.
 
+mod answer;
 mod autoscaling;
 mod connector;
 mod control;
+mod ec2;
 mod events;
 mod faults;
 mod instance;
 mod journal;
 mod sqs;
+mod state;
+mod sts;
+#[cfg(test)]
+mod tests;
+mod xml;
 
 use std::sync::Arc;
 
@@ -22,6 +29,7 @@ pub use instance::{Instance, InstanceChange, InstanceSpec, State};
 pub use journal::{ActionEnd, ActionReport, Call, Deletion, Keep, Outcome, Verdict};
 pub use sqs::{MessageView, QueueSettings, QueueView, Redrive};
 
+use self::state::Shared;
 use crate::controller::{Clock, Spawner};
 
 /// How the embedded AWS is set up.
@@ -45,11 +53,16 @@ impl Default for Settings {
 
 /// A handle on the embedded AWS. Clones are the same AWS; it ends with the last one.
 #[derive(Debug, Clone)]
-pub struct EmbeddedAws(Arc<()>);
+pub struct EmbeddedAws {
+    shared: Arc<Shared>,
+}
 
 impl EmbeddedAws {
     /// An AWS without anything in it. Its timers run in one task of `spawner`.
+    #[must_use]
     pub fn start(clock: Clock, settings: Settings, spawner: &Spawner) -> Self {
-        todo!()
+        let shared = Shared::new(clock, settings);
+        spawner.spawn(Shared::drive(Arc::downgrade(&shared), shared.rearm()));
+        Self { shared }
     }
 }

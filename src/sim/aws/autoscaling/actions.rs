@@ -1,1 +1,185 @@
+//! Lifecycle actions: one hook, run for one instance once, with its timers.
 
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{HookResult, HookSpec};
+use crate::{
+    domain::{Moment, MomentExt},
+    sim::aws::{
+        journal::{ActionEnd, ActionReport, Verdict},
+        state::{State, Timer},
+    },
+};
+
+/// Group, instance, hook.
+type Key = (String, String, String);
+
+/// All lifecycle actions that ever were, and which of them are open.
+#[derive(Debug, Default)]
+pub(in crate::sim::aws) struct Actions {
+    all: Vec<Action>,
+    open: BTreeMap<Key, usize>,
+    /// The newest action of a hook and an instance, open or not.
+    newest: BTreeMap<Key, usize>,
+    tokens: BTreeMap<String, usize>,
+}
+
+#[derive(Debug)]
+struct Action {
+    report: ActionReport,
+    /// When it ends unless a heartbeat comes.
+    ends: Moment,
+    default_result: HookResult,
+}
+
+/// How a caller names a lifecycle action.
+#[derive(Debug, Clone)]
+pub(in crate::sim::aws) struct Named<'a> {
+    pub(in crate::sim::aws) group: &'a str,
+    pub(in crate::sim::aws) hook: &'a str,
+    pub(in crate::sim::aws) token: Option<&'a str>,
+    pub(in crate::sim::aws) instance: Option<&'a str>,
+}
+
+/// There is no such open action.
+#[derive(Debug)]
+pub(in crate::sim::aws) struct NotActive;
+
+impl Actions {
+    pub(in crate::sim::aws) fn reports(&self) -> Vec<ActionReport> {
+        self.all.iter().map(|action| action.report.clone()).collect()
+    }
+
+    /// A token decides; without one it is whatever is open for the hook and the instance.
+    fn find(&mut self, named: &Named<'_>, now: Moment) -> Result<usize, NotActive> {
+        let key = |instance: &str| (named.group.to_owned(), instance.to_owned(), named.hook.to_owned());
+        let index = match (named.token, named.instance) {
+            (Some(token), _) => self.tokens.get(token),
+            (None, Some(instance)) => self.open.get(&key(instance)).or_else(|| self.newest.get(&key(instance))),
+            (None, None) => None,
+        };
+        let index = *index.ok_or(NotActive)?;
+        let action = self.all.get_mut(index).ok_or(NotActive)?;
+        if action.report.group != named.group || action.report.hook != named.hook {
+            return Err(NotActive);
+        }
+        if action.report.end.is_some() {
+            action.report.late_calls.push(now);
+            return Err(NotActive);
+        }
+        Ok(index)
+    }
+
+    fn open_of(&self, group: &str, instance: &str) -> Vec<usize> {
+        let from = (group.to_owned(), instance.to_owned(), String::new());
+        self.open.range(from..).take_while(|((g, i, _), _)| g == group && i == instance).map(|(_, index)| *index).collect()
+    }
+
+    fn close(&mut self, index: usize, end: ActionEnd) -> Option<&ActionReport> {
+        let report = &mut self.all.get_mut(index).filter(|a| a.report.end.is_none())?.report;
+        report.end = Some(end);
+        self.open.remove(&(report.group.clone(), report.instance.clone(), report.hook.clone()));
+        Some(report)
+    }
+}
+
+impl State {
+    /// Begins an action; returns its token.
+    pub(super) fn begin_action(&mut self, now: Moment, group: &str, hook: &HookSpec, instance: &str) -> String {
+        let token = self.uuid();
+        let report = ActionReport {
+            group: group.to_owned(),
+            hook: hook.name.clone(),
+            instance: instance.to_owned(),
+            token: token.clone(),
+            transition: hook.transition,
+            started: now,
+            heartbeat_timeout: hook.heartbeat_timeout,
+            global_end: now.plus(hook.global_timeout()),
+            beats: Vec::new(),
+            end: None,
+            late_calls: Vec::new(),
+        };
+        let ends = now.plus(hook.heartbeat_timeout).min(report.global_end);
+        let index = self.actions.all.len();
+        let key = (report.group.clone(), report.instance.clone(), report.hook.clone());
+        self.actions.all.push(Action { report, ends, default_result: hook.default_result });
+        self.actions.open.insert(key.clone(), index);
+        self.actions.newest.insert(key, index);
+        self.actions.tokens.insert(token.clone(), index);
+        self.at(ends, Timer::Action { index });
+        token
+    }
+
+    /// A heartbeat: the timeout runs anew from now.
+    pub(in crate::sim::aws) fn beat(&mut self, now: Moment, named: &Named<'_>) -> Result<(), NotActive> {
+        let timeout = self.groups.get(named.group).and_then(|g| g.hooks.get(named.hook)).map(|h| h.heartbeat_timeout);
+        let index = self.actions.find(named, now)?;
+        let action = self.actions.all.get_mut(index).ok_or(NotActive)?;
+        action.report.beats.push(now);
+        action.ends = now.plus(timeout.unwrap_or(Duration::ZERO)).min(action.report.global_end);
+        Ok(())
+    }
+
+    pub(in crate::sim::aws) fn complete(&mut self, now: Moment, named: &Named<'_>, result: HookResult, by: &str) -> Result<(), NotActive> {
+        let index = self.actions.find(named, now)?;
+        self.end_action(now, index, Verdict::Completed(result), by);
+        Ok(())
+    }
+
+    /// Ends an action whose time is over; otherwise looks again when it would be.
+    pub(in crate::sim::aws) fn check_action(&mut self, now: Moment, index: usize) {
+        let Some(action) = self.actions.all.get(index).filter(|a| a.report.end.is_none()) else { return };
+        if action.ends > now {
+            let ends = action.ends;
+            self.at(ends, Timer::Action { index });
+            return;
+        }
+        let result = action.default_result;
+        let verdict = if action.ends >= action.report.global_end { Verdict::GlobalTimeout(result) } else { Verdict::TimedOut(result) };
+        self.end_action(now, index, verdict, "");
+    }
+
+    fn end_action(&mut self, now: Moment, index: usize, verdict: Verdict, by: &str) {
+        let Some(report) = self.actions.close(index, ActionEnd { at: now, verdict, by: by.to_owned() }) else { return };
+        let (group, instance, transition) = (report.group.clone(), report.instance.clone(), report.transition);
+        let abandoned = verdict.result() == Some(HookResult::Abandon);
+        if abandoned {
+            for other in self.actions.open_of(&group, &instance) {
+                self.actions.close(other, ActionEnd { at: now, verdict: Verdict::Stopped, by: String::new() });
+            }
+        }
+        if self.actions.open_of(&group, &instance).is_empty() {
+            self.hooks_through(now, &instance, transition, abandoned);
+        }
+    }
+
+    /// Ends what is open for an instance without any consequence: it goes another way.
+    pub(super) fn drop_actions(&mut self, now: Moment, group: &str, instance: &str) {
+        for index in self.actions.open_of(group, instance) {
+            self.actions.close(index, ActionEnd { at: now, verdict: Verdict::Stopped, by: String::new() });
+        }
+    }
+
+    /// Removes a hook; its open actions end as if answered CONTINUE.
+    pub(in crate::sim::aws) fn remove_hook(&mut self, now: Moment, group: &str, hook: &str) {
+        if let Some(found) = self.groups.get_mut(group) {
+            found.hooks.remove(hook);
+        }
+        let open: Vec<usize> = self.actions.open.iter().filter(|((g, _, h), _)| g == group && h == hook).map(|(_, index)| *index).collect();
+        for index in open {
+            self.end_action(now, index, Verdict::Removed, "");
+        }
+    }
+}
+
+impl Verdict {
+    /// With which result, where there is one.
+    #[must_use]
+    pub const fn result(self) -> Option<HookResult> {
+        match self {
+            Self::Completed(result) | Self::TimedOut(result) | Self::GlobalTimeout(result) => Some(result),
+            Self::Stopped | Self::Removed => None,
+        }
+    }
+}

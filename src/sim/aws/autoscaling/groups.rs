@@ -1,1 +1,151 @@
+//! Groups: their members and how many there should be.
 
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{GroupSpec, HookSpec, LifecycleState, Member, Transition};
+use crate::{
+    domain::Moment,
+    sim::aws::{
+        ec2,
+        instance::State as InstanceState,
+        state::{State, Timer},
+    },
+};
+
+#[derive(Debug)]
+pub(in crate::sim::aws) struct Group {
+    pub(in crate::sim::aws) spec: GroupSpec,
+    pub(in crate::sim::aws) hooks: BTreeMap<String, HookSpec>,
+    pub(in crate::sim::aws) arn: String,
+    pub(in crate::sim::aws) created: Moment,
+    /// By instance: in which order they were launched, and where they stand.
+    members: BTreeMap<String, (u64, LifecycleState)>,
+    launches: u64,
+    /// A launch of what lacks is on its way.
+    replacing: bool,
+}
+
+impl Group {
+    fn new(spec: GroupSpec, arn: String, created: Moment) -> Self {
+        Self { spec, hooks: BTreeMap::new(), arn, created, members: BTreeMap::new(), launches: 0, replacing: false }
+    }
+
+    /// Oldest first.
+    pub(in crate::sim::aws) fn members(&self) -> Vec<Member> {
+        let mut members: Vec<_> = self.members.iter().collect();
+        members.sort_by_key(|(_, (order, _))| *order);
+        members.into_iter().map(|(instance, (_, state))| Member { instance: instance.clone(), state: *state }).collect()
+    }
+
+    pub(in crate::sim::aws) fn state_of(&self, instance: &str) -> Option<LifecycleState> {
+        self.members.get(instance).map(|(_, state)| *state)
+    }
+
+    pub(super) fn set(&mut self, instance: &str, to: LifecycleState) {
+        if let Some((_, state)) = self.members.get_mut(instance) {
+            *state = to;
+        }
+    }
+
+    pub(super) fn remove(&mut self, instance: &str) {
+        self.members.remove(instance);
+    }
+
+    pub(super) fn hooks_for(&self, transition: Transition) -> Vec<HookSpec> {
+        self.hooks.values().filter(|hook| hook.transition == transition).cloned().collect()
+    }
+
+    fn size(&self) -> usize {
+        self.members.values().filter(|(_, state)| state.counts()).count()
+    }
+
+    /// The `n` oldest that are in service.
+    pub(in crate::sim::aws) fn oldest(&self, n: usize) -> Vec<String> {
+        let in_service = self.members().into_iter().filter(|m| m.state == LifecycleState::InService);
+        in_service.take(n).map(|m| m.instance).collect()
+    }
+}
+
+impl State {
+    pub(in crate::sim::aws) fn group_of(&self, instance: &str) -> Option<&Group> {
+        self.groups.get(self.instances.get(instance)?.group.as_ref()?)
+    }
+
+    pub(in crate::sim::aws) fn group_of_mut(&mut self, instance: &str) -> Option<&mut Group> {
+        self.groups.get_mut(self.instances.get(instance)?.group.as_ref()?)
+    }
+
+    /// Makes a group; its first instances are in service already.
+    pub(in crate::sim::aws) fn create_group(&mut self, now: Moment, spec: GroupSpec) -> Vec<String> {
+        let id = self.uuid();
+        let (region, account) = (&self.settings.region, &self.settings.account);
+        let (name, desired, age) = (spec.name.clone(), spec.desired, spec.age);
+        let arn = format!("arn:aws:autoscaling:{region}:{account}:autoScalingGroup:{id}:autoScalingGroupName/{name}");
+        let created = self.aws_time(now);
+        self.groups.insert(name.clone(), Group::new(spec, arn, created));
+        (0..desired).filter_map(|_| self.add_member(now, &name, LifecycleState::InService, age)).collect()
+    }
+
+    fn add_member(&mut self, now: Moment, group: &str, state: LifecycleState, age: Duration) -> Option<String> {
+        let found = self.groups.get_mut(group)?;
+        let order = found.launches;
+        found.launches += 1;
+        let template = found.spec.template.clone();
+        let turn = usize::try_from(order).unwrap_or_default() % template.zones.len().max(1);
+        let zone = template.zones.get(turn).cloned().unwrap_or_default();
+        let mut tags = template.tags;
+        tags.insert("aws:autoscaling:groupName".to_owned(), group.to_owned());
+        let at_work = if state == LifecycleState::InService { InstanceState::Running } else { InstanceState::Pending };
+        let spec = ec2::launched(zone, template.instance_type, template.spot, tags, at_work, age);
+        let id = self.create_instance(now, spec, Some(group.to_owned()));
+        self.groups.get_mut(group)?.members.insert(id.clone(), (order, state));
+        Some(id)
+    }
+
+    /// Launches one instance; its launch hooks begin when it runs.
+    pub(in crate::sim::aws) fn launch(&mut self, now: Moment, group: &str) -> Option<String> {
+        let boot = self.groups.get(group)?.spec.template.boot;
+        let id = self.add_member(now, group, LifecycleState::Pending, Duration::ZERO)?;
+        self.send_state_change(now, &id, InstanceState::Pending);
+        let timer = Timer::Move { instance: id.clone(), from: InstanceState::Pending, to: InstanceState::Running };
+        self.after(now, boot, timer);
+        Some(id)
+    }
+
+    pub(in crate::sim::aws) fn set_desired(&mut self, now: Moment, group: &str, desired: usize) {
+        let Some(found) = self.groups.get_mut(group) else { return };
+        found.spec.desired = desired;
+        let surplus = found.size().saturating_sub(desired);
+        for instance in found.oldest(surplus) {
+            self.terminate_member(now, &instance);
+        }
+        self.see_to_size(now, group);
+    }
+
+    /// Terminates an instance, lowering the desired capacity or not.
+    pub(in crate::sim::aws) fn terminate_in_group(&mut self, now: Moment, instance: &str, lower_desired: bool) {
+        if let Some(group) = self.group_of_mut(instance).filter(|g| lower_desired && g.state_of(instance).is_some_and(LifecycleState::counts)) {
+            group.spec.desired = group.spec.desired.saturating_sub(1);
+        }
+        self.terminate_member(now, instance);
+    }
+
+    /// Has the group launch after a while what it lacks.
+    pub(super) fn see_to_size(&mut self, now: Moment, group: &str) {
+        let Some(found) = self.groups.get_mut(group) else { return };
+        let Some(delay) = found.spec.replace_after else { return };
+        if found.size() < found.spec.desired && !found.replacing {
+            found.replacing = true;
+            self.after(now, delay, Timer::Replace { group: group.to_owned() });
+        }
+    }
+
+    pub(in crate::sim::aws) fn replace(&mut self, now: Moment, group: &str) {
+        let Some(found) = self.groups.get_mut(group) else { return };
+        found.replacing = false;
+        let missing = found.spec.desired.saturating_sub(found.size());
+        for _ in 0..missing {
+            self.launch(now, group);
+        }
+    }
+}

@@ -8,9 +8,9 @@ mod xml;
 
 use std::{collections::BTreeMap, time::Duration};
 
-
-
-
+pub(super) use actions::{Actions, Named};
+pub(super) use groups::Group;
+pub(super) use wire::{NAMESPACE, handle, object};
 
 /// What a lifecycle hook waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

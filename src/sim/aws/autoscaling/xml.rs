@@ -1,1 +1,139 @@
+//! The XML of Auto Scaling's answers.
 
+use std::collections::BTreeMap;
+
+use super::{HookSpec, LifecycleState, groups::Group};
+use crate::{
+    domain::Moment,
+    sim::aws::{events::millis_text, instance::State as InstanceState, state::State, xml::Xml},
+};
+
+/// A group as it is described.
+#[derive(Debug)]
+pub(super) struct GroupView {
+    name: String,
+    arn: String,
+    desired: usize,
+    zones: Vec<String>,
+    created: Moment,
+    tags: BTreeMap<String, String>,
+    members: Vec<MemberView>,
+}
+
+impl GroupView {
+    pub(super) fn new(state: &State, group: &Group) -> Self {
+        Self {
+            name: group.spec.name.clone(),
+            arn: group.arn.clone(),
+            desired: group.spec.desired,
+            zones: group.spec.template.zones.clone(),
+            created: group.created,
+            tags: group.spec.tags.clone(),
+            members: group.members().iter().filter_map(|m| MemberView::new(state, group, &m.instance)).collect(),
+        }
+    }
+}
+
+/// An instance of a group as it is described.
+#[derive(Debug)]
+pub(super) struct MemberView {
+    group: String,
+    instance: String,
+    instance_type: String,
+    zone: String,
+    state: LifecycleState,
+    healthy: bool,
+}
+
+impl MemberView {
+    pub(super) fn new(state: &State, group: &Group, instance: &str) -> Option<Self> {
+        let stand = group.state_of(instance)?;
+        let found = state.instances.get(instance)?;
+        Some(Self {
+            group: group.spec.name.clone(),
+            instance: instance.to_owned(),
+            instance_type: found.instance_type.clone(),
+            zone: found.zone.clone(),
+            state: stand,
+            healthy: matches!(found.state, InstanceState::Pending | InstanceState::Running),
+        })
+    }
+
+    fn write(&self, xml: &mut Xml, health: [&str; 2]) {
+        xml.text("InstanceId", &self.instance);
+        xml.text("InstanceType", &self.instance_type);
+        xml.text("AvailabilityZone", &self.zone);
+        xml.text("LifecycleState", self.state.as_str());
+        xml.text("HealthStatus", health.get(usize::from(self.healthy)).copied().unwrap_or_default());
+        xml.text("ProtectedFromScaleIn", "false");
+    }
+}
+
+fn next_token(xml: &mut Xml, next: Option<&str>) {
+    if let Some(token) = next {
+        xml.text("NextToken", token);
+    }
+}
+
+pub(super) fn groups(xml: &mut Xml, groups: &[GroupView], next: Option<&str>) {
+    xml.list("AutoScalingGroups", "member", groups, |xml, group| {
+        xml.text("AutoScalingGroupName", &group.name);
+        xml.text("AutoScalingGroupARN", &group.arn);
+        xml.text("MinSize", "0");
+        xml.text("MaxSize", group.desired.max(100).to_string());
+        xml.text("DesiredCapacity", group.desired.to_string());
+        xml.text("DefaultCooldown", "300");
+        xml.list("AvailabilityZones", "member", &group.zones, |xml, zone| xml.escaped(zone));
+        xml.text("HealthCheckType", "EC2");
+        xml.text("HealthCheckGracePeriod", "300");
+        xml.list("Instances", "member", &group.members, |xml, member| member.write(xml, ["Unhealthy", "Healthy"]));
+        xml.text("CreatedTime", millis_text(group.created));
+        xml.list("Tags", "member", &group.tags, |xml, (key, value)| {
+            xml.text("ResourceId", &group.name);
+            xml.text("ResourceType", "auto-scaling-group");
+            xml.text("Key", key);
+            xml.text("Value", value);
+            xml.text("PropagateAtLaunch", "false");
+        });
+    });
+    next_token(xml, next);
+}
+
+pub(super) fn members(xml: &mut Xml, members: &[MemberView], next: Option<&str>) {
+    xml.list("AutoScalingInstances", "member", members, |xml, member| {
+        xml.text("AutoScalingGroupName", &member.group);
+        // This action alone writes it in capitals.
+        member.write(xml, ["UNHEALTHY", "HEALTHY"]);
+    });
+    next_token(xml, next);
+}
+
+pub(super) fn hooks(xml: &mut Xml, group: &str, hooks: &[HookSpec], queue_arn: &str) {
+    xml.list("LifecycleHooks", "member", hooks, |xml, hook| {
+        xml.text("LifecycleHookName", &hook.name);
+        xml.text("AutoScalingGroupName", group);
+        xml.text("LifecycleTransition", hook.transition.as_str());
+        if let Some(queue) = &hook.notify_queue {
+            xml.text("NotificationTargetARN", format!("{queue_arn}{queue}"));
+            xml.text("RoleARN", "arn:aws:iam::123456789012:role/notify");
+        }
+        if let Some(metadata) = &hook.metadata {
+            xml.text("NotificationMetadata", metadata);
+        }
+        xml.text("HeartbeatTimeout", hook.heartbeat_timeout.as_secs().to_string());
+        xml.text("GlobalTimeout", hook.global_timeout().as_secs().to_string());
+        xml.text("DefaultResult", hook.default_result.as_str());
+    });
+}
+
+pub(super) fn activity(xml: &mut Xml, id: &str, group: &str, instance: &str, start: Moment) {
+    xml.element("Activity", |xml| {
+        xml.text("ActivityId", id);
+        xml.text("AutoScalingGroupName", group);
+        xml.text("Description", format!("Terminating EC2 instance: {instance}"));
+        xml.text("Cause", "An instance was taken out of service in response to a user request.");
+        xml.text("StartTime", millis_text(start));
+        xml.text("StatusCode", "InProgress");
+        xml.text("Progress", "0");
+    });
+}

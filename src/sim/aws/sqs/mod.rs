@@ -1,12 +1,13 @@
 //! Queues, in the JSON protocol of SQS.
 
+mod admin;
 mod store;
 mod wire;
 
 use std::time::Duration;
 
-
-
+pub(super) use store::{Message, Queue};
+pub(super) use wire::{error_body, handle, no_such_queue, object};
 
 use crate::domain::Moment;
 
