@@ -95,6 +95,8 @@ impl Case {
                     match result {
                         Some(accepted) => return self.accepted(accepted),
                         None => {
+                            // What was seen may be gone by now: it is looked for anew.
+                            self.known.listed = None;
                             tokio::time::sleep(accepting.pause(&self.term.random)).await;
                             continue;
                         }
@@ -102,9 +104,9 @@ impl Case {
                 }
                 Verdict::Wait(wait) => wait,
             };
+            self.known.note(&wait, now);
             for question in wait.ask {
                 if asked.insert(question.clone()) {
-                    self.known.asked.get_or_insert(now);
                     asking.push(ask(self.term.clone(), self.interruption.clone(), self.known.happened, question));
                 }
             }
@@ -240,8 +242,8 @@ fn ask(term: Term, interruption: Interruption, event: Moment, question: Question
             Question::Beat(key) => {
                 let owed = OwedHook { key: key.clone(), token: interruption.hook().and_then(|h| h.token.clone()) };
                 match term.hooks.prove(&owed, event).await {
-                    Some(Proof::Open) => Learnt::Beat(BeatAnswer::Accepted),
-                    Some(Proof::Gone) => Learnt::Beat(BeatAnswer::NoActiveAction),
+                    Some(Proof::Open) => Learnt::Beat(BeatAnswer { at: asked_at, accepted: true }),
+                    Some(Proof::Gone) => Learnt::Beat(BeatAnswer { at: asked_at, accepted: false }),
                     None => Learnt::Nothing,
                 }
             }

@@ -61,7 +61,7 @@ const FAREWELL: Duration = seconds(3);
 #[must_use]
 pub fn words() -> Words {
     Words {
-        rejections: Reject::ALL.iter().map(|r| r.as_str()).collect(),
+        rejections: Reject::LABELS.to_vec(),
         block_reasons: drain::BlockReason::ALL.iter().map(|r| r.as_str()).collect(),
         answers: drain::Class::WORDS.to_vec(),
     }

@@ -3,3 +3,6 @@
 pub mod aws;
 pub mod http;
 pub mod kube;
+mod world;
+
+pub use world::{World, WorldSettings};

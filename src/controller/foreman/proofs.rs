@@ -151,8 +151,8 @@ async fn prove(term: &crate::controller::context::Term, name: NodeName, instance
     loop {
         if let Some(owed) = &taken.hook {
             match term.hooks.prove(owed, taken.time).await {
-                Some(Proof::Open) => known.beat = Some(BeatAnswer::Accepted),
-                Some(Proof::Gone) => known.beat = Some(BeatAnswer::NoActiveAction),
+                Some(Proof::Open) => known.beat = Some(BeatAnswer { at: term.clock.now(), accepted: true }),
+                Some(Proof::Gone) => known.beat = Some(BeatAnswer { at: term.clock.now(), accepted: false }),
                 None => return,
             }
         }

@@ -1,0 +1,192 @@
+//! The embedded AWS and the embedded Kubernetes as one world: what happens to an instance happens to its Node.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use super::{
+    aws::{EmbeddedAws, GroupSpec, HookSpec, InstanceChange, InstanceSpec, QueueSettings, Rule, Settings, State},
+    kube::{EmbeddedKube, NodeSpec, Options},
+};
+use crate::controller::{Clock, Spawner};
+
+/// How a world is set up.
+#[derive(Debug, Clone)]
+pub struct WorldSettings {
+    /// Everything that is random comes from it.
+    pub seed: u64,
+    /// The cluster's name, as tags of groups and instances carry it.
+    pub cluster: String,
+    /// The queue that the usual rules send to.
+    pub queue: String,
+    /// Its settings.
+    pub queue_settings: QueueSettings,
+    /// The embedded AWS.
+    pub aws: Settings,
+    /// The embedded Kubernetes.
+    pub kube: Options,
+    /// From a running instance to its Node.
+    pub join_after: Duration,
+    /// How long a kubelet still acts when its instance is being shut down.
+    pub shutdown: Duration,
+    /// The size of a Node's JSON in KiB.
+    pub node_kib: usize,
+}
+
+impl WorldSettings {
+    /// The usual: the queue `sundown`, the cluster `sim`.
+    #[must_use]
+    pub fn seeded(seed: u64) -> Self {
+        Self {
+            seed,
+            cluster: "sim".to_owned(),
+            queue: "sundown".to_owned(),
+            queue_settings: QueueSettings::default(),
+            aws: Settings { seed, ..Settings::default() },
+            kube: Options::default(),
+            join_after: Duration::from_secs(25),
+            shutdown: Duration::from_secs(5),
+            node_kib: 0,
+        }
+    }
+}
+
+/// An AWS account with a cluster in it. Clones are the same world.
+#[derive(Clone)]
+pub struct World {
+    /// The embedded AWS.
+    pub aws: EmbeddedAws,
+    /// The embedded Kubernetes.
+    pub kube: EmbeddedKube,
+    settings: Arc<WorldSettings>,
+    strangers: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl World {
+    /// A world with a queue and its rules, and nothing else yet.
+    #[must_use]
+    pub fn start(settings: WorldSettings, clock: Clock, spawner: &Spawner) -> Self {
+        let aws = EmbeddedAws::start(clock, settings.aws.clone(), spawner);
+        let kube = EmbeddedKube::start(settings.kube.clone(), clock, settings.seed, spawner);
+        aws.create_queue(&settings.queue, settings.queue_settings.clone());
+        aws.route(Rule::usual(&settings.queue));
+        let world = Self { aws, kube, settings: Arc::new(settings), strangers: Arc::default() };
+        let (tied, mut changes, tasks) = (world.clone(), world.aws.subscribe(), spawner.clone());
+        // Dropping the handle does not end the task; the world's end does.
+        drop(spawner.spawn(async move {
+            while let Some(change) = changes.recv().await {
+                tied.instance_changed(&change, &tasks);
+            }
+        }));
+        world
+    }
+
+    /// The URL of its queue.
+    #[must_use]
+    pub fn queue_url(&self) -> String {
+        self.aws.queue_url(&self.settings.queue)
+    }
+
+    /// The name of its queue.
+    #[must_use]
+    pub fn queue(&self) -> &str {
+        &self.settings.queue
+    }
+
+    /// The cluster's name.
+    #[must_use]
+    pub fn cluster(&self) -> &str {
+        &self.settings.cluster
+    }
+
+    /// The tag that says whose a group or an instance is.
+    fn cluster_tag(&self) -> (String, String) {
+        (format!("kubernetes.io/cluster/{}", self.settings.cluster), "owned".to_owned())
+    }
+
+    /// Adds a group of this cluster with its hooks; its instances are Nodes at once. Says their instance ids.
+    pub fn add_group(&self, mut spec: GroupSpec, hooks: &[HookSpec]) -> Vec<String> {
+        let (key, value) = self.cluster_tag();
+        spec.tags.insert(key.clone(), value.clone());
+        spec.template.tags.insert(key, value);
+        let name = spec.name.clone();
+        let instances = self.aws.create_group(spec);
+        for hook in hooks {
+            self.aws.put_hook(&name, hook.clone());
+        }
+        for id in &instances {
+            self.join(id);
+        }
+        instances
+    }
+
+    /// Adds an instance of this cluster that belongs to no group, and its Node.
+    pub fn add_instance(&self, mut spec: InstanceSpec) -> String {
+        spec.tags.extend([self.cluster_tag()]);
+        let id = self.aws.create_instance(spec);
+        self.join(&id);
+        id
+    }
+
+    /// Instances that from now on never become Nodes by themselves.
+    pub fn keep_out(&self, instance: &str) {
+        self.strangers.lock().unwrap_or_else(PoisonError::into_inner).insert(instance.to_owned());
+    }
+
+    /// The name of an instance's Node: its private DNS name, which it loses with its end, so it is read off the Nodes.
+    #[must_use]
+    pub fn node_of(&self, instance: &str) -> Option<String> {
+        let ends = format!("/{instance}");
+        let nodes = self.kube.objects("nodes");
+        let node = nodes.iter().find(|n| n.pointer("/spec/providerID").and_then(|p| p.as_str()).is_some_and(|p| p.ends_with(&ends)))?;
+        Some(node.pointer("/metadata/name")?.as_str()?.to_owned())
+    }
+
+    /// Nodes by instance.
+    #[must_use]
+    pub fn nodes(&self) -> BTreeMap<String, String> {
+        let nodes = self.kube.objects("nodes");
+        let pair = |n: &serde_json::Value| {
+            let id = n.pointer("/spec/providerID")?.as_str()?.rsplit('/').next()?.to_owned();
+            Some((id, n.pointer("/metadata/name")?.as_str()?.to_owned()))
+        };
+        nodes.iter().filter_map(pair).collect()
+    }
+
+    /// Registers an instance's Node now.
+    pub fn join(&self, instance: &str) {
+        let Some(facts) = self.aws.instance(instance) else { return };
+        let mut node = NodeSpec::named(facts.private_dns.clone()).instance(facts.id.clone()).kib(self.settings.node_kib);
+        node.zone.clone_from(&facts.zone);
+        self.kube.add_node(&node);
+    }
+
+    fn instance_changed(&self, change: &InstanceChange, tasks: &Spawner) {
+        let world = self.clone();
+        let id = change.id.clone();
+        match change.state {
+            State::Running => {
+                let ours = self.aws.instance(&id).is_some_and(|i| i.tags.contains_key(&self.cluster_tag().0));
+                let stranger = self.strangers.lock().unwrap_or_else(PoisonError::into_inner).contains(&id);
+                if ours && !stranger && self.node_of(&id).is_none() {
+                    drop(tasks.spawn(async move {
+                        tokio::time::sleep(world.settings.join_after).await;
+                        if world.aws.instance(&id).is_some_and(|i| i.state == State::Running) && world.node_of(&id).is_none() {
+                            world.join(&id);
+                        }
+                    }));
+                }
+            }
+            State::ShuttingDown | State::Stopping => {
+                drop(tasks.spawn(async move {
+                    tokio::time::sleep(world.settings.shutdown).await;
+                    world.kube.machine_gone(&id);
+                }));
+            }
+            State::Terminated | State::Stopped => world.kube.machine_gone(&id),
+            State::Pending => {}
+        }
+    }
+}
