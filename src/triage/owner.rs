@@ -18,27 +18,26 @@ pub(super) enum Owner {
     Nobody,
 }
 
-/// What tags say.
+/// Which cluster tags name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tags {
-    NameUs,
-    NameOthers,
-    NameNobody,
+enum Names {
+    Us,
+    Others,
+    Nobody,
 }
 
 /// Whose the instance is. The instance's own tags go first; those of a terminated one are soon gone, and then its group's
 /// tell, which are asked for only when a hook is owed.
 pub(super) fn owner(interruption: &Interruption, known: &Knowledge, policy: &Policy) -> Owner {
     let Some(cluster) = policy.cluster_name.as_deref() else { return Owner::Nobody };
-    let instance = known.instance.as_ref().map(|answer| answer.facts.as_ref().map_or(Tags::NameNobody, |f| read(&f.tags, cluster)));
+    let instance = known.instance.as_ref().map(|answer| answer.facts.as_ref().map_or(Names::Nobody, |f| read(&f.tags, cluster)));
     let group = known.group.as_ref().map(|answer| match answer {
         GroupAnswer::Tags(tags) => read(tags, cluster),
-        GroupAnswer::NoSuchGroup => Tags::NameNobody,
+        GroupAnswer::NoSuchGroup => Names::Nobody,
     });
     match (instance, group) {
-        (Some(Tags::NameUs), _) => Owner::Ours,
-        (Some(Tags::NameOthers), _) => Owner::Foreign,
-        (_, Some(Tags::NameUs)) => Owner::Ours,
+        (Some(Names::Others), _) => Owner::Foreign,
+        (Some(Names::Us), _) | (_, Some(Names::Us)) => Owner::Ours,
         (None, _) => Owner::NotReadYet,
         (_, None) if interruption.hook().is_some() => Owner::NotReadYet,
         _ => Owner::Foreign,
@@ -47,11 +46,11 @@ pub(super) fn owner(interruption: &Interruption, known: &Knowledge, policy: &Pol
 
 /// The group's tags alone name us; `None` while they have not been read.
 pub(super) fn group_is_ours(known: &Knowledge, cluster: &str) -> Option<bool> {
-    known.group.as_ref().map(|answer| matches!(answer, GroupAnswer::Tags(tags) if read(tags, cluster) == Tags::NameUs))
+    known.group.as_ref().map(|answer| matches!(answer, GroupAnswer::Tags(tags) if read(tags, cluster) == Names::Us))
 }
 
 /// The tags that say of which cluster something is: those of the cloud provider, of EKS, and of the cluster autoscaler.
-fn read(tags: &BTreeMap<String, String>, cluster: &str) -> Tags {
+fn read(tags: &BTreeMap<String, String>, cluster: &str) -> Names {
     let named = tags.iter().filter_map(|(key, value)| {
         if key == "eks:cluster-name" {
             return Some(value.as_str());
@@ -59,10 +58,10 @@ fn read(tags: &BTreeMap<String, String>, cluster: &str) -> Tags {
         let autoscaler = || key.strip_prefix("k8s.io/cluster-autoscaler/").filter(|name| *name != "enabled" && !name.contains('/'));
         key.strip_prefix("kubernetes.io/cluster/").or_else(autoscaler)
     });
-    named.fold(Tags::NameNobody, |found, name| match found {
-        Tags::NameUs => Tags::NameUs,
-        _ if name == cluster => Tags::NameUs,
-        _ => Tags::NameOthers,
+    named.fold(Names::Nobody, |found, name| match found {
+        Names::Us => Names::Us,
+        _ if name == cluster => Names::Us,
+        _ => Names::Others,
     })
 }
 

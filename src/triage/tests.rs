@@ -1,11 +1,13 @@
 //! Each row of the table, by the sentence that it stands for.
 
+#![allow(clippy::unnecessary_wraps, reason = "what the helpers make goes into fields that are options")]
+
 mod nodes;
 mod properties;
 mod stale;
 mod unknown;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::*;
 use crate::domain::{
@@ -172,5 +174,5 @@ fn ask_beat() -> Question {
 }
 
 fn long_ago() -> Moment {
-    now().minus(Duration::from_secs(300))
+    now().minus(seconds(300))
 }
