@@ -144,3 +144,17 @@ fn too_many(answer: &ApiAnswer) -> Class {
 fn refused_by_admission(answer: &ApiAnswer) -> bool {
     answer.message.contains("admission webhook") || answer.message.contains("denied the request") || answer.message.contains("denied request")
 }
+
+/// The most that is kept of what a server says: webhooks may say anything.
+const WORDS_AT_MOST: usize = 500;
+
+/// What the server said, its causes included: the message of a refusal by a budget is always the same, its cause names budget and numbers.
+pub(super) fn words(answer: &ApiAnswer) -> String {
+    let causes = answer.causes.iter().map(|(_, message)| message.as_str());
+    let parts: Vec<&str> = std::iter::once(answer.message.as_str()).chain(causes).filter(|m| !m.is_empty()).collect();
+    let text = parts.join(" ");
+    match text.char_indices().nth(WORDS_AT_MOST) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}

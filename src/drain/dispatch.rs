@@ -6,7 +6,7 @@ use super::{Class, Turn};
 use crate::domain::{Budget, BudgetKey, Moment, NodeName, Pod, PodUid, seconds};
 
 /// What the dispatcher keeps to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DispatchSettings {
     /// Orders under way at any time, over all budgets.
     pub in_flight: usize,
@@ -132,36 +132,4 @@ pub struct DispatchStatus {
     pub held: usize,
     /// Nothing is sent before this: the API server has too much to do.
     pub overloaded_until: Option<Moment>,
-}
-
-/// The dispatcher.
-#[derive(Debug)]
-pub struct Dispatcher {
-    settings: DispatchSettings,
-}
-
-impl Dispatcher {
-    /// A dispatcher with nothing to do.
-    #[must_use]
-    pub fn new(settings: DispatchSettings) -> Self {
-        Self { settings }
-    }
-
-    /// Takes an input and says which orders go now.
-    pub fn step(&mut self, now: Moment, input: DispatchInput) -> Vec<DispatchEffect> {
-        let _ = (now, input, &self.settings);
-        Vec::new()
-    }
-
-    /// When it wants a [`DispatchInput::Tick`].
-    #[must_use]
-    pub fn next_wake(&self) -> Option<Moment> {
-        None
-    }
-
-    /// What it says of itself.
-    #[must_use]
-    pub fn status(&self) -> DispatchStatus {
-        DispatchStatus::default()
-    }
 }

@@ -6,7 +6,7 @@ use super::{ForceAfter, Limits, Order};
 use crate::domain::{ApiAnswer, Moment, NodeName, Pod, PodKey, PodUid, seconds};
 
 /// What is the same for every drain.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// When a pod that may not be evicted is deleted instead.
     pub force: ForceAfter,

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Class, DaemonSetState, DispatchInput, Effect, Input, Limits, NodeCondition, Note, Order, Outcome, Phase, Settings, Start, Status, Turn, classify,
+    Class, DaemonSetState, DispatchInput, Effect, Input, Limits, NodeCondition, Note, Order, Outcome, Phase, Settings, Start, Status, Turn,
+    answer::words,
+    classify,
     daemon_sets::{DaemonSetKey, DaemonSets, Lookup},
     pod::{Belongs, Entry, Rules, Tally, Wish},
     status,
@@ -330,9 +332,9 @@ impl Drain {
                 entry.gone = true;
             }
             _ => {
-                entry.refuse(now, class, order, &answer.message);
+                entry.refuse(now, class, order, words(answer));
                 if class == Class::Malformed && !std::mem::replace(&mut entry.malformed, true) {
-                    self.out.push(Effect::Note(Note::Malformed { pod: key, message: answer.message.clone() }));
+                    self.out.push(Effect::Note(Note::Malformed { pod: key, message: words(answer) }));
                 }
             }
         }
@@ -377,7 +379,7 @@ impl Drain {
         if self.listed && self.tally.left == 0 && self.empty_from() <= now {
             self.end(Outcome::Empty);
         } else if self.paused {
-            // The deadline stands and is shown, but does not end what must not be forced.
+            // The deadline stands and is shown, but ends nothing.
         } else if self.limits.end_at.is_some_and(|at| at <= now) {
             let left = self.left();
             self.end(if self.limits.force_at.is_some() { Outcome::DeadlineReached { left } } else { Outcome::TimedOut { left } });

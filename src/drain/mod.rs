@@ -7,8 +7,8 @@
 //! How they are run:
 //! 1. [`Drain::step`] gives effects; each [`Effect::Dispatch`] is fed to [`Dispatcher::step`] as it is, in order.
 //! 2. For each [`DispatchEffect::Go`] the runner asks [`Drain::order`] *at the moment of sending* (the grace is computed then).
-//!    `None`: it feeds [`DispatchInput::Withdrawn`]. Else it sends the order, and feeds the answer to both machines, in either
-//!    order: [`DispatchInput::Answer`] with [`classify`]'s class, and [`Input::Answer`]. Every order sent must be answered in the end
+//!    `None`: it feeds [`DispatchInput::Withdrawn`]. Else it sends the order, and feeds the answer first to the dispatcher
+//!    ([`DispatchInput::Answer`] with [`classify`]'s class), then to the drain ([`Input::Answer`]). Every order sent must be answered in the end
 //!    (code 0 when the answer did not come in time), also when its drain has ended by then: the dispatcher counts what is under way.
 //! 3. Both give `next_wake`; at that moment they want a `Tick`.
 //!
@@ -17,19 +17,29 @@
 mod answer;
 mod daemon_sets;
 mod dispatch;
+mod dispatcher;
 mod effect;
 mod force;
+mod gate;
 
 mod input;
+mod lane;
+mod lanes;
 
 mod machine;
+mod patience;
 mod pod;
 
 mod status;
 mod turn;
+mod wanted;
+
+#[cfg(test)]
+mod tests;
 
 pub use answer::{Class, classify};
-pub use dispatch::{DispatchEffect, DispatchInput, DispatchSettings, DispatchStatus, Dispatcher};
+pub use dispatch::{DispatchEffect, DispatchInput, DispatchSettings, DispatchStatus};
+pub use dispatcher::Dispatcher;
 pub use effect::{DeleteWhy, Effect, Note, Order, Outcome};
 pub use force::{ForceAfter, Limits};
 pub use input::{DaemonSetState, Input, NodeCondition, Settings, Start};

@@ -208,15 +208,15 @@ impl Entry {
             && at.plus(settings.intercepted_after) <= now
         {
             self.refused = true;
-            self.blocked_by(BlockReason::Intercepted, "", at);
+            self.blocked_by(BlockReason::Intercepted, String::new(), at);
         }
     }
 
     /// It is refused for this reason; since when, if it was already, stays as it was.
-    pub(super) fn blocked_by(&mut self, reason: BlockReason, message: &str, now: Moment) {
+    pub(super) fn blocked_by(&mut self, reason: BlockReason, message: String, now: Moment) {
         let before = self.block.take();
         let (since, told) = before.map_or((now, false), |b| (b.since, b.told));
-        self.block = Some(Block { reason, message: message.to_owned(), since, told });
+        self.block = Some(Block { reason, message, since, told });
     }
 
     /// Takes what the watch says of it. Whether the dispatcher should hear of it too: its labels or readiness changed.
@@ -271,7 +271,7 @@ impl Entry {
     }
 
     /// An order for it was refused or had no answer. A terminating pod is not blocked by that.
-    pub(super) fn refuse(&mut self, now: Moment, class: Class, order: &Order, message: &str) {
+    pub(super) fn refuse(&mut self, now: Moment, class: Class, order: &Order, message: String) {
         if matches!(order, Order::Evict { .. }) {
             self.refused = true;
         }

@@ -1,0 +1,106 @@
+//! Golden grace periods.
+
+use super::{
+    super::force::{delete_from, grace_towards},
+    *,
+};
+
+#[test]
+fn a_grace_is_its_own_or_what_is_left_and_never_nothing() {
+    for (own, left_ms, grace) in [
+        (30, 120_000, 30),
+        (600, 110_000, 110),
+        (600, 109_996, 110),
+        (30, 29_990, 30),
+        (30, 29_400, 29),
+        (30, 900, 1),
+        (30, 1, 1),
+        (30, 0, 1),
+        (0, 120_000, 1),
+        (1, 120_000, 1),
+    ] {
+        assert_eq!(grace_towards(at_ms(left_ms), seconds(own), at(0)), grace, "{own} s, {left_ms} ms left");
+    }
+    assert_eq!(grace_towards(at(0), seconds(30), at(10)), 1, "past the deadline");
+    assert_eq!(grace_towards(Moment::MAX, Duration::MAX, Moment::MIN), u32::MAX);
+}
+
+#[test]
+fn force_begins_early_enough_for_the_own_grace_but_not_before_half_of_the_time() {
+    let half = ForceAfter::Share(0.5);
+    for (force, own, from_ms) in [
+        (half, 30, 270_000),
+        (half, 100, 200_000),
+        (half, 150, 150_000),
+        (half, 600, 150_000),
+        (half, 0, 299_000),
+        (ForceAfter::Share(0.0), 600, 0),
+        (ForceAfter::Share(0.9), 60, 270_000),
+        (ForceAfter::Share(1.0), 30, 299_000),
+        (ForceAfter::Share(7.0), 30, 299_000),
+        (ForceAfter::Share(f64::NAN), 30, 299_000),
+        (ForceAfter::Deadline, 30, 299_000),
+        (ForceAfter::Deadline, 600, 299_000),
+    ] {
+        let from = delete_from(force, &limits(300), seconds(own)).unwrap();
+        // A share of 0 of the time with a grace longer than all of it: long ago, which is as good as at once.
+        assert_eq!(from.max(at(0)), at_ms(from_ms), "{force:?}, {own} s");
+    }
+    assert_eq!(delete_from(ForceAfter::Never, &limits(300), seconds(30)), None);
+    assert_eq!(delete_from(half, &Limits::polite(at(0), true), seconds(30)), None);
+}
+
+#[test]
+fn without_a_deadline_pods_have_their_own_grace() {
+    let mut d = drain(Limits { end_at: Some(at(3600)), ..Limits::polite(at(0), false) });
+    d.step(at(0), Input::Listed(vec![Pod { grace: seconds(7200), ..pod("a") }]));
+    assert_eq!(d.order(&uid("a"), at(10)), Some(evict("a", None)));
+}
+
+#[test]
+fn the_grace_is_that_of_the_moment_of_sending() {
+    let mut d = drain(limits(110));
+    d.step(at(0), Input::Listed(vec![Pod { grace: seconds(600), ..pod("a") }, pod("b")]));
+    assert_eq!(d.order(&uid("a"), at(0)), Some(evict("a", Some(110))));
+    assert_eq!(d.order(&uid("a"), at(100)), Some(evict("a", Some(10))));
+    assert_eq!(d.order(&uid("b"), at(0)), Some(evict("b", Some(30))));
+    assert_eq!(d.order(&uid("b"), at(109)), Some(evict("b", Some(1))));
+}
+
+#[test]
+fn c52_a_delete_never_has_no_grace() {
+    let mut d = drain(limits(110));
+    d.step(at(0), Input::Listed(vec![pod("a")]));
+    d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: refused_by_budget() });
+    assert_eq!(d.order(&uid("a"), at(79)), Some(evict("a", Some(30))));
+    assert_eq!(d.order(&uid("a"), at(80)), Some(delete("a", 30)));
+    assert_eq!(d.order(&uid("a"), at(109)), Some(delete("a", 1)));
+    assert_eq!(d.order(&uid("a"), at(200)), Some(delete("a", 1)));
+}
+
+#[test]
+fn s04_a_pod_that_terminates_past_the_deadline_is_shortened_once() {
+    let mut d = drain(limits(210));
+    let long = Pod { deletion: Some(at(5000)), grace: seconds(6000), ..pod("a") };
+    let effects = d.step(at(0), Input::Listed(vec![long.clone()]));
+    assert_eq!(wants(&effects), [("a".into(), true)]);
+    assert_eq!(d.order(&uid("a"), at(0)), Some(shorten("a", 210)));
+    let effects = d.step(at(1), Input::Answer { order: shorten("a", 210), answer: ok() });
+    assert!(matches!(notes(&effects)[..], [Note::ShortenedGrace { grace: 210, .. }]));
+    assert_eq!(d.order(&uid("a"), at(1)), None, "even if the watch has not shown it yet");
+    let effects = d.step(at(2), Input::Changed(Pod { deletion: Some(at(211)), ..long.clone() }));
+    assert_eq!(wants(&effects), [], "rounded to the second after: near enough");
+    // The deadline moves to an earlier time: once more.
+    let effects = d.step(at(3), Input::Limits(limits(100)));
+    assert_eq!(wants(&effects), [("a".into(), true)]);
+    assert_eq!(d.order(&uid("a"), at(3)), Some(shorten("a", 97)));
+}
+
+#[test]
+fn a_shortening_that_fails_is_still_wanted() {
+    let mut d = drain(limits(210));
+    d.step(at(0), Input::Listed(vec![Pod { deletion: Some(at(5000)), ..pod("a") }]));
+    let order = d.order(&uid("a"), at(0)).unwrap();
+    d.step(at(1), Input::Answer { order, answer: answer(0, "", "") });
+    assert_eq!(d.order(&uid("a"), at(200)), Some(shorten("a", 10)));
+}

@@ -1,0 +1,289 @@
+//! Which pods count, what blocks them, and when a drain ends.
+
+use super::*;
+
+fn asked(effects: &[Effect]) -> Vec<String> {
+    effects.iter().filter_map(|e| if let Effect::AskDaemonSet { name, .. } = e { Some(name.clone()) } else { None }).collect()
+}
+
+fn daemon_set(name: &str, state: DaemonSetState) -> Input {
+    Input::DaemonSet { namespace: "default".into(), name: name.into(), state }
+}
+
+#[test]
+fn c52_s15_s17_finished_mirror_and_tolerating_pods_are_left_alone_and_do_not_count() {
+    let mut d = drain(limits(110));
+    let effects = d.step(
+        at(0),
+        Input::Listed(vec![
+            Pod { phase: PodPhase::Succeeded, ..pod("done") },
+            Pod { phase: PodPhase::Failed, ..daemon("failed", "ds") },
+            Pod { mirror: true, ..pod("mirror") },
+            Pod { tolerates_us: true, ..pod("stays") },
+        ]),
+    );
+    assert_eq!((wants(&effects), asked(&effects)), (vec![], vec![]));
+    assert_eq!(d.status(at(0)).counts, Counts { untouched: 4, ..Counts::default() });
+    assert_eq!(ended(&d.step(at(5), Input::Tick)), Some(&Outcome::Empty));
+}
+
+#[test]
+fn s15_naked_and_pending_pods_are_evicted() {
+    let mut d = drain(limits(110));
+    let effects =
+        d.step(at(0), Input::Listed(vec![Pod { owner: None, ..pod("naked") }, Pod { phase: PodPhase::Pending, ready: false, ..pod("new") }]));
+    assert_eq!(wants(&effects), [("naked".into(), false), ("new".into(), false)]);
+}
+
+#[test]
+fn c52_s16_a_daemon_set_is_asked_for_once_and_its_pods_wait_for_the_answer() {
+    let mut d = drain(limits(110));
+    let effects = d.step(at(0), Input::Listed(vec![daemon("a", "ds"), daemon("b", "ds"), daemon("c", "other")]));
+    assert_eq!((wants(&effects), asked(&effects)), (vec![], vec!["ds".into(), "other".into()]));
+    assert_eq!(ended(&d.step(at(10), Input::Tick)), None, "not without knowing");
+    assert_eq!(d.status(at(10)).counts, Counts { left: 3, unknown: 3, ..Counts::default() });
+    let effects = d.step(at(10), daemon_set("ds", DaemonSetState::There));
+    assert_eq!((wants(&effects), ended(&effects)), (vec![], None));
+    assert_eq!(ended(&d.step(at(10), daemon_set("other", DaemonSetState::Unreadable))), Some(&Outcome::Empty));
+}
+
+#[test]
+fn s16_an_orphan_of_a_daemon_set_is_drained_with_a_warning() {
+    let mut d = drain(limits(110));
+    d.step(at(0), Input::Listed(vec![daemon("a", "ds")]));
+    let effects = d.step(at(1), daemon_set("ds", DaemonSetState::Gone));
+    assert_eq!(wants(&effects), [("a".into(), false)]);
+    assert!(matches!(notes(&effects)[..], [Note::OrphanedDaemonSet { .. }]));
+    // A change of it says nothing new; another pod of the same set is known at once.
+    let effects = d.step(at(2), Input::Changed(Pod { ready: false, ..daemon("a", "ds") }));
+    assert!(notes(&effects).is_empty());
+    let effects = d.step(at(2), Input::Changed(daemon("b", "ds")));
+    assert_eq!((wants(&effects), asked(&effects)), (vec![("b".into(), false)], vec![]));
+}
+
+#[test]
+fn s16_a_foreign_kind_called_daemon_set_is_an_ordinary_controller() {
+    let owner = Some(Owner { api_version: "apps.kruise.io/v1alpha1".into(), kind: "DaemonSet".into(), name: "x".into() });
+    let effects = drain(limits(110)).step(at(0), Input::Listed(vec![Pod { owner, ..pod("a") }]));
+    assert_eq!((wants(&effects), asked(&effects)), (vec![("a".into(), false)], vec![]));
+}
+
+#[test]
+fn a_terminating_pod_is_not_evicted_again() {
+    let mut d = drain(limits(110));
+    let effects = d.step(at(0), Input::Listed(vec![Pod { deletion: Some(at(30)), ..pod("a") }]));
+    assert_eq!(wants(&effects), []);
+    assert_eq!(d.status(at(0)).counts, Counts { left: 1, leaving: 1, ..Counts::default() });
+    assert!(d.is_last_pod_terminating());
+}
+
+#[test]
+fn a_pod_of_the_same_name_is_another_pod() {
+    let mut d = drain(limits(110));
+    d.step(at(0), Input::Listed(vec![pod("a")]));
+    d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: refused_by_budget() });
+    d.step(at(2), Input::Gone(uid("a")));
+    let again = Pod { uid: uid("a2"), ..pod("a") };
+    assert_eq!(wants(&d.step(at(3), Input::Changed(again))), [("a2".into(), false)]);
+    assert_eq!(d.order(&uid("a2"), at(100)), Some(Order::Evict { pod: key("a"), uid: uid("a2"), grace: Some(10) }), "nothing was refused to it yet");
+}
+
+#[test]
+fn c54_the_own_pod_goes_last() {
+    let start = Start { node: "n1".into(), cordoned_at: at(0), limits: limits(110), own_pod: Some(key("self")) };
+    let mut d = Drain::new(start, Settings::default());
+    let effects = d.step(at(0), Input::Listed(vec![pod("self"), pod("z"), daemon("d", "ds")]));
+    assert_eq!(wants(&effects), [("z".into(), false)]);
+    assert_eq!(wants(&d.step(at(1), Input::Gone(uid("z")))), [], "a DaemonSet's pod is not known yet");
+    let effects = d.step(at(2), daemon_set("ds", DaemonSetState::There));
+    assert_eq!(wants(&effects), [("self".into(), false)]);
+    let order: Vec<_> = effects.iter().filter(|e| **e == Effect::OnlyOwnPodLeft || !wants(std::slice::from_ref(e)).is_empty()).collect();
+    assert_eq!(order[0], &Effect::OnlyOwnPodLeft, "leadership is handed over first");
+    let effects = d.step(at(3), Input::Changed(pod("late")));
+    assert!(effects.contains(&Effect::Dispatch(DispatchInput::Unwant { uid: uid("self") })));
+}
+
+#[test]
+fn s19_an_empty_node_is_drained_five_seconds_after_its_cordon() {
+    let mut d = drain(limits(110));
+    d.step(at(0), Input::Listed(vec![]));
+    assert_eq!(d.next_wake(), Some(at(5)));
+    assert_eq!(ended(&d.step(at(3), Input::Tick)), None);
+    assert_eq!(wants(&d.step(at(4), Input::Changed(pod("late")))), [("late".into(), false)], "a pod that was bound just before the cordon");
+    assert_eq!(ended(&d.step(at(6), Input::Tick)), None);
+    assert_eq!(ended(&d.step(at(7), Input::Gone(uid("late")))), Some(&Outcome::Empty));
+    assert!(d.step(at(8), Input::Tick).is_empty(), "it ends once");
+}
+
+#[test]
+fn the_deadline_cuts_the_minimum_short() {
+    let mut d = drain(limits(2));
+    d.step(at(0), Input::Listed(vec![]));
+    assert_eq!(ended(&d.step(at(2), Input::Tick)), Some(&Outcome::Empty));
+}
+
+#[test]
+fn a_drain_that_knows_no_pods_yet_is_not_empty() {
+    let mut d = drain(limits(110));
+    assert_eq!(ended(&d.step(at(60), Input::Tick)), None);
+    assert_eq!(ended(&d.step(at(110), Input::Tick)), Some(&Outcome::DeadlineReached { left: vec![] }));
+}
+
+#[test]
+fn a_list_ends_pods_that_are_not_in_it() {
+    let mut d = drain(limits(110));
+    d.step(at(0), Input::Listed(vec![pod("a"), pod("b")]));
+    let effects = d.step(at(6), Input::Listed(vec![pod("b")]));
+    assert!(effects.contains(&Effect::Dispatch(DispatchInput::Unwant { uid: uid("a") })));
+    assert_eq!(d.status(at(6)).counts.left, 1);
+}
+
+#[test]
+fn s06_c56_a_pod_that_the_server_does_not_find_counts_no_more() {
+    let mut d = drain(limits(110));
+    d.step(at(0), Input::Listed(vec![pod("a")]));
+    d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: answer(404, "NotFound", "pods \"a\" not found") });
+    assert_eq!(d.status(at(1)).counts.left, 0);
+    assert_eq!(wants(&d.step(at(2), Input::Changed(pod("a")))), [], "the watch is behind");
+    assert_eq!(ended(&d.step(at(5), Input::Tick)), Some(&Outcome::Empty));
+}
+
+#[test]
+fn s12_an_accepted_eviction_is_no_proof_and_an_intercepted_one_is_asked_again() {
+    let mut d = drain(limits(110));
+    d.step(at(0), Input::Listed(vec![pod("a")]));
+    d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: ok() });
+    assert_eq!(d.order(&uid("a"), at(2)), None);
+    d.step(at(6), Input::Tick);
+    assert_eq!(d.status(at(6)).blocked[0].reason, BlockReason::Intercepted);
+    assert_eq!(wants(&d.step(at(31), Input::Tick)), [("a".into(), false)]);
+    d.step(at(32), Input::Answer { order: evict("a", Some(30)), answer: ok() });
+    assert_eq!(d.status(at(32)).blocked.len(), 1, "still");
+    assert_eq!(wants(&d.step(at(80), Input::Tick)), [("a".into(), true)], "at its force time it is deleted");
+    assert_eq!(ended(&d.step(at(81), Input::Tick)), None);
+}
+
+#[test]
+fn s18_a_pod_stuck_in_termination_is_reported() {
+    for (finalizers, reason) in [(true, BlockReason::Finalizer), (false, BlockReason::TerminatingStuck)] {
+        let mut d = drain(limits(600));
+        d.step(at(0), Input::Listed(vec![Pod { deletion: Some(at(10)), finalizers, ..pod("a") }]));
+        assert!(d.step(at(69), Input::Tick).is_empty());
+        let effects = d.step(at(70), Input::Tick);
+        assert!(matches!(notes(&effects)[..], [Note::Blocked { reason: r, since, .. }] if *r == reason && *since == at(10)));
+    }
+}
+
+#[test]
+fn a_blocked_pod_is_told_of_once_after_thirty_seconds() {
+    let mut d = drain(limits(600));
+    d.step(at(0), Input::Listed(vec![pod("a")]));
+    let refuse = |answer| Input::Answer { order: evict("a", Some(30)), answer };
+    d.step(at(1), refuse(refused_by_budget()));
+    assert!(d.status(at(1)).blocked[0].message.ends_with(NEEDS), "the cause is what helps");
+    assert!(notes(&d.step(at(30), refuse(answer(500, "", "oops")))).is_empty());
+    let effects = d.step(at(31), Input::Tick);
+    assert!(matches!(notes(&effects)[..], [Note::Blocked { reason: BlockReason::Error, since, .. }] if *since == at(1)));
+    assert!(notes(&d.step(at(100), refuse(refused_by_budget()))).is_empty());
+}
+
+#[test]
+fn our_own_fault_is_told_at_once_and_the_pod_deleted_at_its_time() {
+    let mut d = drain(limits(600));
+    d.step(at(0), Input::Listed(vec![pod("a")]));
+    let bad = || Input::Answer { order: evict("a", Some(30)), answer: answer(422, "Invalid", "no") };
+    assert!(matches!(notes(&d.step(at(1), bad()))[..], [Note::Malformed { .. }]));
+    assert!(notes(&d.step(at(2), bad())).is_empty());
+    assert_eq!(wants(&d.step(at(570), Input::Tick)), [("a".into(), true)]);
+}
+
+#[test]
+fn the_brake_stops_evictions_force_and_the_deadline_but_not_the_end_of_an_empty_node() {
+    let mut d = drain(limits(110));
+    d.step(at(0), Input::Listed(vec![pod("a"), Pod { deletion: Some(at(900)), ..pod("b") }]));
+    d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: refused_by_budget() });
+    d.step(at(2), Input::Paused);
+    assert_eq!((d.order(&uid("a"), at(100)), d.order(&uid("b"), at(100))), (None, None));
+    assert_eq!(ended(&d.step(at(120), Input::Tick)), None);
+    let status = d.status(at(120));
+    assert_eq!((status.phase, status.ends_at), (Phase::Paused, Some(at(110))), "it is shown");
+    // Resume is a take-up: the deadline that has passed is void.
+    let effects = d.step(at(130), Input::Resumed(Limits { end_at: Some(at(4000)), ..Limits::polite(at(0), true) }));
+    assert_eq!((wants(&effects), ended(&effects)), (vec![("a".into(), false)], None));
+    assert_eq!(d.order(&uid("a"), at(130)), Some(evict("a", None)));
+    d.step(at(131), Input::Paused);
+    d.step(at(132), Input::Gone(uid("a")));
+    assert_eq!(ended(&d.step(at(133), Input::Gone(uid("b")))), Some(&Outcome::Empty));
+}
+
+#[test]
+fn c53_an_unreachable_nodes_pods_are_evicted_and_waited_for_thirty_seconds() {
+    let mut d = drain(limits(600));
+    assert_eq!(wants(&d.step(at(0), Input::Listed(vec![pod("a")]))), [("a".into(), false)]);
+    d.step(at(10), Input::Node(NodeCondition::Unreachable));
+    assert_eq!(ended(&d.step(at(39), Input::Node(NodeCondition::Unreachable))), None);
+    d.step(at(39), Input::Node(NodeCondition::Fine));
+    assert_eq!(ended(&d.step(at(41), Input::Node(NodeCondition::Unreachable))), None, "it was heard of meanwhile");
+    d.step(at(50), Input::Paused);
+    assert_eq!(ended(&d.step(at(80), Input::Tick)), None);
+    d.step(at(90), Input::Resumed(limits(600)));
+    assert_eq!(ended(&d.step(at(119), Input::Tick)), None);
+    assert_eq!(ended(&d.step(at(120), Input::Tick)), Some(&Outcome::Unreachable { left: vec![key("a")] }));
+}
+
+#[test]
+fn s24_s25_a_node_that_is_gone_or_over_is_not_waited_for() {
+    for (condition, outcome) in [(NodeCondition::Deleted, Outcome::NodeGone), (NodeCondition::InstanceOver, Outcome::InstanceOver)] {
+        let mut d = drain(limits(600));
+        d.step(at(0), Input::Listed(vec![pod("a")]));
+        let effects = d.step(at(1), Input::Node(condition));
+        assert_eq!(effects, [Effect::Dispatch(DispatchInput::Closed { node: "n1".into() }), Effect::Ended(outcome)]);
+        assert_eq!((d.order(&uid("a"), at(1)), d.next_wake()), (None, None));
+    }
+}
+
+#[test]
+fn a_release_ends_a_drain_at_once() {
+    let mut d = drain(limits(600));
+    d.step(at(0), Input::Listed(vec![pod("b"), pod("a")]));
+    d.step(at(1), Input::Paused);
+    assert_eq!(ended(&d.step(at(1), Input::Release)), Some(&Outcome::Released { left: vec![key("a"), key("b")] }));
+}
+
+#[test]
+fn a_polite_drain_neither_forces_nor_ends_by_time() {
+    let mut d = drain(Limits::polite(at(0), true));
+    d.step(at(0), Input::Listed(vec![pod("a"), Pod { deletion: Some(at(90_000)), ..pod("b") }]));
+    d.step(at(1), Input::Answer { order: evict("a", None), answer: refused_by_budget() });
+    assert_eq!(ended(&d.step(at(86_400), Input::Tick)), None);
+    assert_eq!((d.order(&uid("a"), at(86_400)), d.order(&uid("b"), at(86_400))), (Some(evict("a", None)), None));
+    // Proved: the deadline that is given now rules.
+    let effects = d.step(at(86_400), Input::Limits(Limits { accepted: at(0), ..limits(86_420) }));
+    assert_eq!(wants(&effects), [("a".into(), true), ("b".into(), true)]);
+}
+
+#[test]
+fn a_drain_without_a_deadline_times_out() {
+    let mut d = drain(Limits { end_at: Some(at(3600)), ..Limits::polite(at(0), false) });
+    d.step(at(0), Input::Listed(vec![pod("a")]));
+    assert_eq!(ended(&d.step(at(3600), Input::Tick)), Some(&Outcome::TimedOut { left: vec![key("a")] }));
+}
+
+#[test]
+fn the_last_pod_that_terminates_is_known() {
+    let mut d = drain(limits(110));
+    assert!(!d.is_last_pod_terminating(), "nothing is known yet");
+    d.step(at(0), Input::Listed(vec![pod("a"), Pod { deletion: Some(at(30)), ..pod("b") }, Pod { mirror: true, ..pod("m") }]));
+    assert!(!d.is_last_pod_terminating());
+    d.step(at(1), Input::Changed(Pod { deletion: Some(at(31)), ..pod("a") }));
+    assert!(d.is_last_pod_terminating());
+}
+
+#[test]
+fn a_pod_adopted_by_a_daemon_set_is_asked_about() {
+    let mut d = drain(limits(110));
+    d.step(at(0), Input::Listed(vec![Pod { owner: None, ..pod("a") }]));
+    let effects = d.step(at(1), Input::Changed(daemon("a", "ds")));
+    assert_eq!(asked(&effects), ["ds"]);
+    assert!(effects.contains(&Effect::Dispatch(DispatchInput::Unwant { uid: uid("a") })));
+}

@@ -1,0 +1,330 @@
+//! A small model of an API server with pods, budgets and kubelets, and the runner of both machines against it, in virtual time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+use crate::domain::NodeName;
+
+/// An order that was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Sent {
+    pub(super) at: Moment,
+    pub(super) node: NodeName,
+    pub(super) order: Order,
+    /// Orders under way, this one included.
+    pub(super) in_flight: usize,
+}
+
+/// Something that happens later.
+#[derive(Debug, Clone)]
+enum Later {
+    /// An order reaches the server, and its answer comes back.
+    Serve(NodeName, Order),
+    Answer(NodeName, Order, ApiAnswer),
+    /// The kubelet has ended a pod.
+    PodEnds(PodUid),
+    /// A replacement of a pod is ready, on a node that is not drained.
+    Replace(Pod),
+    /// The disruption controller counts anew.
+    Count,
+    /// A test's own input.
+    Tell(NodeName, Input),
+    TellDispatcher(DispatchInput),
+    /// The server's state changes by a test's hand.
+    SetPod(Pod),
+    DeleteBudget(BudgetKey),
+}
+
+/// What a test answers in place of the server.
+pub(super) type Override = Box<dyn FnMut(Moment, &Order) -> Option<ApiAnswer>>;
+
+pub(super) struct World {
+    pub(super) now: Moment,
+    pub(super) drains: BTreeMap<NodeName, Drain>,
+    pub(super) dispatcher: Dispatcher,
+    /// The server's truth.
+    pub(super) pods: BTreeMap<PodUid, Pod>,
+    pub(super) budgets: BTreeMap<BudgetKey, Budget>,
+    /// Where a pod on a drained node is replaced, its successor is ready after this.
+    pub(super) replaced_after: Option<Duration>,
+    /// How long a pod takes to end; no longer than its grace period.
+    pub(super) stops_within: Duration,
+    pub(super) latency: Duration,
+    pub(super) watch_lag: Duration,
+    pub(super) answer: Option<Override>,
+    pub(super) orphaned: BTreeSet<String>,
+    later: BTreeMap<(Moment, u64), Later>,
+    count: u64,
+    in_flight: usize,
+    pub(super) sent: Vec<Sent>,
+    pub(super) notes: Vec<(Moment, Note)>,
+    pub(super) ended: BTreeMap<NodeName, (Moment, Outcome)>,
+    pub(super) only_own: usize,
+    /// The highest number of ready pods missing under what a budget wants.
+    pub(super) overrun: i64,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        Self {
+            now: at(0),
+            drains: BTreeMap::new(),
+            dispatcher: Dispatcher::new(DispatchSettings::default()),
+            pods: BTreeMap::new(),
+            budgets: BTreeMap::new(),
+            replaced_after: None,
+            stops_within: seconds(2),
+            latency: Duration::from_millis(5),
+            watch_lag: Duration::from_millis(3),
+            answer: None,
+            orphaned: BTreeSet::new(),
+            later: BTreeMap::new(),
+            count: 0,
+            in_flight: 0,
+            sent: Vec::new(),
+            notes: Vec::new(),
+            ended: BTreeMap::new(),
+            only_own: 0,
+            overrun: 0,
+        }
+    }
+
+    fn later(&mut self, after: Duration, what: Later) {
+        self.count += 1;
+        self.later.insert((self.now.plus(after), self.count), what);
+    }
+
+    /// At this time of the test.
+    pub(super) fn tell_at(&mut self, when: Moment, node: &str, input: Input) {
+        self.later(when.since_or_zero(self.now), Later::Tell(node.into(), input));
+    }
+
+    pub(super) fn tell_dispatcher_at(&mut self, when: Moment, input: DispatchInput) {
+        self.later(when.since_or_zero(self.now), Later::TellDispatcher(input));
+    }
+
+    pub(super) fn set_pod_at(&mut self, when: Moment, pod: Pod) {
+        self.later(when.since_or_zero(self.now), Later::SetPod(pod));
+    }
+
+    pub(super) fn end_pod_at(&mut self, when: Moment, uid: &str) {
+        self.later(when.since_or_zero(self.now), Later::PodEnds(uid.into()));
+    }
+
+    pub(super) fn delete_budget_at(&mut self, when: Moment, key: BudgetKey) {
+        self.later(when.since_or_zero(self.now), Later::DeleteBudget(key));
+    }
+
+    pub(super) fn add_pod(&mut self, pod: Pod) {
+        self.pods.insert(pod.uid.clone(), pod);
+    }
+
+    /// Adds a budget and lets it be counted.
+    pub(super) fn add_budget(&mut self, name: &str, min_available: i64) {
+        let budget = Budget { desired: min_available, ..budget(name, 0) };
+        self.budgets.insert(budget.key.clone(), budget);
+        self.count_budgets();
+    }
+
+    /// Takes a drain up.
+    pub(super) fn drain(&mut self, node: &str, limits: Limits) {
+        self.drain_with(Start { node: node.into(), cordoned_at: self.now, limits, own_pod: None }, Settings::default());
+    }
+
+    pub(super) fn drain_with(&mut self, start: Start, settings: Settings) {
+        let node = start.node.clone();
+        self.drains.insert(node.clone(), Drain::new(start, settings));
+        let pods = self.pods.values().filter(|p| p.node.as_ref() == Some(&node)).cloned().collect();
+        self.tell(&node, Input::Listed(pods));
+    }
+
+    /// Runs until this moment.
+    pub(super) fn run_until(&mut self, end: Moment) {
+        let mut idle = 0;
+        loop {
+            let wakes = self.drains.values().filter_map(Drain::next_wake).chain(self.dispatcher.next_wake());
+            let event = self.later.keys().next().map(|(at, _)| *at);
+            let Some(next) = wakes.chain(event).min().filter(|next| *next <= end) else { break };
+            idle = if next > self.now { 0 } else { idle + 1 };
+            assert!(idle < 100_000, "it spins at {}", self.now);
+            self.now = self.now.max(next);
+            let due = self.later.first_entry().filter(|e| e.key().0 <= self.now).map(std::collections::btree_map::OccupiedEntry::remove);
+            if let Some(what) = due {
+                self.happen(what);
+                continue;
+            }
+            for node in self.drains.keys().cloned().collect::<Vec<_>>() {
+                if self.drains[&node].next_wake().is_some_and(|at| at <= self.now) {
+                    self.tell(&node, Input::Tick);
+                }
+            }
+            if self.dispatcher.next_wake().is_some_and(|at| at <= self.now) {
+                self.tell_dispatcher(DispatchInput::Tick);
+            }
+        }
+        self.now = self.now.max(end);
+    }
+
+    fn happen(&mut self, what: Later) {
+        match what {
+            Later::Serve(node, order) => {
+                let given = self.answer.as_mut().and_then(|f| f(self.now, &order));
+                let answer = given.unwrap_or_else(|| self.serve(&order));
+                self.later(self.latency, Later::Answer(node, order, answer));
+            }
+            Later::Answer(node, order, answer) => {
+                self.in_flight -= 1;
+                self.tell_dispatcher(DispatchInput::Answer { uid: order.uid().clone(), class: classify(&answer) });
+                self.tell(&node, Input::Answer { order, answer });
+            }
+            Later::PodEnds(uid) => {
+                if let Some(pod) = self.pods.remove(&uid) {
+                    if let Some(node) = pod.node.clone() {
+                        self.later(self.watch_lag, Later::Tell(node, Input::Gone(uid.clone())));
+                    }
+                    if let Some(after) = self.replaced_after {
+                        let name: PodUid = format!("{uid}+").into();
+                        self.later(after, Later::Replace(Pod { uid: name, node: None, deletion: None, ready: true, ..pod }));
+                    }
+                }
+                self.later(Duration::from_millis(20), Later::Count);
+            }
+            Later::Replace(pod) | Later::SetPod(pod) => {
+                if let Some(node) = pod.node.clone() {
+                    self.later(self.watch_lag, Later::Tell(node, Input::Changed(pod.clone())));
+                }
+                self.pods.insert(pod.uid.clone(), pod);
+                self.later(Duration::from_millis(20), Later::Count);
+            }
+            Later::Count => self.count_budgets(),
+            Later::Tell(node, input) => self.tell(&node, input),
+            Later::TellDispatcher(input) => self.tell_dispatcher(input),
+            Later::DeleteBudget(key) => {
+                self.budgets.remove(&key);
+                self.later(self.watch_lag, Later::TellDispatcher(DispatchInput::BudgetGone(key)));
+            }
+        }
+    }
+
+    /// The eviction subresource and DELETE, in the order of `eviction.go`.
+    fn serve(&mut self, order: &Order) -> ApiAnswer {
+        let Some(pod) = self.pods.values().find(|p| p.key == *order.pod()) else {
+            return answer(404, "NotFound", &format!("pods \"{}\" not found", order.pod().name));
+        };
+        if pod.uid != *order.uid() {
+            return other_uid();
+        }
+        let pod = pod.clone();
+        let grace = match order {
+            Order::Delete { grace, .. } => seconds((*grace).into()),
+            Order::Evict { grace, .. } => {
+                let free = pod.deletion.is_some() || matches!(pod.phase, PodPhase::Pending) || pod.phase.is_finished();
+                if !free && let Err(refusal) = self.take_from_budget(&pod) {
+                    return refusal;
+                }
+                grace.map_or(pod.grace, |g| seconds(g.into()))
+            }
+        };
+        self.terminate(&pod, grace);
+        ok()
+    }
+
+    fn take_from_budget(&mut self, pod: &Pod) -> Result<(), ApiAnswer> {
+        let matching: Vec<_> = self.budgets.values().filter(|b| b.selects(pod)).map(|b| b.key.clone()).collect();
+        let [key] = matching.as_slice() else {
+            return if matching.is_empty() { Ok(()) } else { Err(two_budgets()) };
+        };
+        let budget = self.budgets.get_mut(key).unwrap();
+        if !pod.ready && budget.healthy >= budget.desired && budget.desired > 0 {
+            return Ok(());
+        }
+        if budget.observed < budget.generation {
+            return Err(lagging());
+        }
+        if budget.allowed <= 0 {
+            return Err(refused_by_budget());
+        }
+        budget.allowed -= 1;
+        let budget = budget.clone();
+        self.later(self.watch_lag, Later::TellDispatcher(DispatchInput::Budget(budget)));
+        Ok(())
+    }
+
+    fn terminate(&mut self, pod: &Pod, grace: Duration) {
+        let end = self.now.plus(grace);
+        let stays = pod.finalizers;
+        let first = pod.deletion.is_none();
+        let pod = Pod { deletion: Some(pod.deletion.map_or(end, |d| d.min(end))), ready: false, ..pod.clone() };
+        self.pods.insert(pod.uid.clone(), pod.clone());
+        if !stays {
+            let ends = if first { self.stops_within.min(grace) } else { grace };
+            self.later(ends, Later::PodEnds(pod.uid.clone()));
+        }
+        if let Some(node) = pod.node.clone() {
+            self.later(self.watch_lag, Later::Tell(node, Input::Changed(pod)));
+        }
+        self.later(Duration::from_millis(20), Later::Count);
+    }
+
+    fn count_budgets(&mut self) {
+        for key in self.budgets.keys().cloned().collect::<Vec<_>>() {
+            let budget = &self.budgets[&key];
+            let healthy = self.pods.values().filter(|p| budget.selects(p) && p.ready && p.deletion.is_none()).count();
+            let healthy = i64::try_from(healthy).unwrap();
+            let new = Budget { healthy, allowed: (healthy - budget.desired).max(0), observed: budget.generation, ..budget.clone() };
+            self.overrun = self.overrun.max(budget.desired - healthy);
+            if new != self.budgets[&key] || self.now == at(0) {
+                self.budgets.insert(key, new.clone());
+                self.later(self.watch_lag, Later::TellDispatcher(DispatchInput::Budget(new)));
+            }
+        }
+    }
+
+    pub(super) fn tell(&mut self, node: &NodeName, input: Input) {
+        let Some(drain) = self.drains.get_mut(node) else { return };
+        let effects = drain.step(self.now, input);
+        for effect in effects {
+            match effect {
+                Effect::Dispatch(input) => self.tell_dispatcher(input),
+                Effect::AskDaemonSet { namespace, name } => {
+                    let state = if self.orphaned.contains(&name) { DaemonSetState::Gone } else { DaemonSetState::There };
+                    self.later(self.latency, Later::Tell(node.clone(), Input::DaemonSet { namespace, name, state }));
+                }
+                Effect::OnlyOwnPodLeft => self.only_own += 1,
+                Effect::Note(note) => self.notes.push((self.now, note)),
+                Effect::Ended(outcome) => {
+                    assert!(self.ended.insert(node.clone(), (self.now, outcome)).is_none(), "it ends once");
+                }
+            }
+        }
+    }
+
+    pub(super) fn tell_dispatcher(&mut self, input: DispatchInput) {
+        let mut inputs = std::collections::VecDeque::from([input]);
+        while let Some(input) = inputs.pop_front() {
+            for DispatchEffect::Go { node, uid } in self.dispatcher.step(self.now, input) {
+                let Some(order) = self.drains.get(&node).and_then(|d| d.order(&uid, self.now)) else {
+                    inputs.push_back(DispatchInput::Withdrawn { uid });
+                    continue;
+                };
+                self.in_flight += 1;
+                self.sent.push(Sent { at: self.now, node: node.clone(), order: order.clone(), in_flight: self.in_flight });
+                self.later(self.latency, Later::Serve(node, order));
+            }
+        }
+    }
+
+    /// The orders that were sent, with when, in seconds after the beginning.
+    pub(super) fn log(&self) -> Vec<(u64, Order)> {
+        self.sent.iter().map(|s| (s.at.since_or_zero(at(0)).as_secs(), s.order.clone())).collect()
+    }
+
+    pub(super) fn outcome(&self, node: &str) -> Option<&Outcome> {
+        self.ended.get(&NodeName::from(node)).map(|(_, o)| o)
+    }
+
+    /// When a drain ended, in milliseconds after the beginning.
+    pub(super) fn ended_ms(&self, node: &str) -> Option<u128> {
+        self.ended.get(&NodeName::from(node)).map(|(t, _)| t.since_or_zero(at(0)).as_millis())
+    }
+}

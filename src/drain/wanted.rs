@@ -1,0 +1,84 @@
+//! What the dispatcher knows of pods, orders under way and nodes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{Turn, lane::LaneKey};
+use crate::domain::{Moment, NodeName, Pod, PodUid};
+
+/// A pod for which an order is wanted.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) node: NodeName,
+    pub(super) pod: Arc<Pod>,
+    pub(super) delete: bool,
+    pub(super) lane: LaneKey,
+    pub(super) state: State,
+    /// Failures in a row that may pass by themselves.
+    pub(super) tries: u32,
+    /// Something that could help happened while its order was under way: a refusal is no reason to wait.
+    pub(super) again: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// It may go as soon as it is its turn.
+    Ready,
+    /// It was refused, and waits until then, or until something happens that could help.
+    Parked { until: Moment, on_budget: bool },
+    /// Its order is under way.
+    UnderWay,
+}
+
+/// An order under way.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) pod: Arc<Pod>,
+    /// The lane of an eviction; `None`: a delete.
+    pub(super) lane: Option<LaneKey>,
+    /// The version of the budget at which it was let go.
+    pub(super) version: Option<u64>,
+}
+
+/// What is known of a node that is drained.
+#[derive(Debug, Default)]
+pub(super) struct NodeState {
+    pub(super) turn: Turn,
+    pub(super) paused: bool,
+    /// It waits for its burst.
+    pub(super) held: bool,
+    /// One of its evictions was let go: a later burst does not stop it.
+    pub(super) started: bool,
+    pub(super) pods: BTreeSet<PodUid>,
+    /// How many of its pods are in which lane.
+    pub(super) lanes: BTreeMap<LaneKey, usize>,
+}
+
+impl NodeState {
+    /// Its turn with evictions; `None`: not now.
+    pub(super) const fn evicting(&self) -> Option<Turn> {
+        if self.paused || self.held { None } else { Some(self.turn) }
+    }
+
+    /// Its turn with deletes: these wait for no burst.
+    pub(super) const fn deleting(&self) -> Option<Turn> {
+        if self.paused { None } else { Some(self.turn) }
+    }
+
+    /// One pod more in this lane.
+    pub(super) fn join(&mut self, lane: &LaneKey) {
+        *self.lanes.entry(lane.clone()).or_default() += 1;
+    }
+
+    /// One pod less in this lane.
+    pub(super) fn leave(&mut self, lane: &LaneKey) {
+        if let Some(n) = self.lanes.get_mut(lane) {
+            *n -= 1;
+            if *n == 0 {
+                self.lanes.remove(lane);
+            }
+        }
+    }
+}
