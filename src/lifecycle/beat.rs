@@ -7,6 +7,8 @@ use crate::domain::{HookDescription, Moment, MomentExt, seconds};
 
 /// The waits after a failed heartbeat; from then on they double.
 const RETRIES: [Duration; 3] = [seconds(1), seconds(2), seconds(4)];
+/// No call takes longer.
+const MOST_CALL: Duration = seconds(10);
 /// No timeout, whatever was answered, makes us beat without a pause (AWS allows none under 30 s).
 const LEAST_TIMEOUT: Duration = seconds(1);
 
@@ -130,11 +132,11 @@ impl BeatSchedule {
 
     /// It failed, or was not answered in time.
     pub fn failed(&mut self, now: Moment) {
-        self.note_missed(now);
         self.in_flight = None;
         self.counts.failed += 1;
         self.due = now.plus(self.retry_wait());
         self.failures = self.failures.saturating_add(1);
+        self.note_missed(now);
     }
 
     /// "No active Lifecycle Action": there is nothing to keep open any more. The deadline that stands at `now` stays.
@@ -167,7 +169,7 @@ impl BeatSchedule {
     pub fn call_limit(&self) -> Duration {
         let timeout = self.timeout();
         let room = two_thirds(timeout).saturating_sub(self.interval()).saturating_sub(seconds(3));
-        (room / 3).clamp(seconds(1), seconds(10))
+        (room / 3).clamp(LEAST_TIMEOUT, MOST_CALL)
     }
 
     /// The end of the window last granted: AWS acts on its default then if no heartbeat is accepted. `None` while that is not
@@ -179,11 +181,15 @@ impl BeatSchedule {
         Some(self.global_end().map_or(end, |global| end.min(global)))
     }
 
-    /// When two thirds of that window are over: from then on its end is the deadline, until a heartbeat is accepted.
+    /// When two thirds of that window are over: from then on its end is the deadline, until a heartbeat is accepted. Where they
+    /// were over before we could try, the first try is waited for (10 s at most): nothing is shortened that it may save.
     /// `None`: not described, or the heartbeats ended before.
     #[must_use]
     pub fn lapses_at(&self) -> Option<Moment> {
         let at = self.window_start().plus(two_thirds(self.first.as_ref()?.heartbeat_timeout));
+        let (Start::Received(turn) | Start::TakenOver { turn, .. }) = self.start;
+        let is_untried = self.counts.accepted + self.counts.failed == 0;
+        let at = if is_untried { at.max(turn.plus(MOST_CALL)) } else { at };
         // Ended in time: what stands, stands. Ended too late: the lapse stands.
         if self.end.is_some() && !self.is_missed { None } else { Some(at) }
     }

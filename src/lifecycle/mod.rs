@@ -2,7 +2,7 @@
 //!
 //! A lifecycle hook waits for its HeartbeatTimeout after its start, and after each heartbeat that is accepted again for that
 //! long (RecordLifecycleActionHeartbeat resets the timer, it does not add to it), at most for its GlobalTimeout in all.
-//! [`BeatSchedule`] keeps one such action open; [`limits`] says what its drain is held to.
+//! [`BeatSchedule`] keeps one such action open; [`limits()`] says what its drain is held to.
 
 mod beat;
 mod limits;

@@ -66,6 +66,8 @@ pub fn write_back(node: &Node, record: &Record) -> Value {
 }
 
 /// The patch for a Node object that is new (the same instance registered again): cordon, taint and record are written again.
+/// Not for the record of a Node that was put back: that one goes with its Node.
+///
 /// `None`: it is another instance, it has booted since and no hook is owed, or the Node has a record.
 #[must_use]
 pub fn reregister(node: &Node, instance: &InstanceId, record: &Record) -> Option<Value> {

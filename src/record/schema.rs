@@ -133,8 +133,8 @@ impl Record {
     /// The annotation's text.
     #[must_use]
     pub fn write(&self) -> String {
-        // Writing maps with string keys to memory has no way to fail; `Value`'s Display is the same compact JSON.
-        serde_json::to_value(self).map(|v| v.to_string()).unwrap_or_default()
+        // Maps with string keys, written to memory: that cannot fail.
+        serde_json::to_string(self).unwrap_or_default()
     }
 
     /// The instance that it names. It counts only for the Node of that instance.

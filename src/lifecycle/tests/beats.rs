@@ -43,13 +43,18 @@ fn c61_a_completion_at_2_1_leaves_two_beats() {
 }
 
 #[test]
-fn c62_c67_no_beat_is_sent_past_the_global_timeout_or_without_need_before_it() {
-    // 40 s in all: the beat at 20 reaches 50.
+fn c62_no_beat_is_sent_past_the_most_that_there_is() {
+    // Beats that fail go on only as long as the action can live.
+    let beats = run_secs(&mut fresh(30, 100), 1_000, Answer::Failed);
+    assert!(beats.len() > 10 && beats.into_iter().all(|t| t < 100.0));
+}
+
+#[test]
+fn c67_near_the_global_timeout_the_beats_end() {
+    // 40 s in all: the beat at 10 reaches that far.
     assert_eq!(run_secs(&mut fresh(30, 40), 100, Answer::Accepted), [10.0]);
     let beats = run_secs(&mut fresh(300, 30_000), 40_000, Answer::Accepted);
     assert_eq!(beats.last(), Some(&29_700.0));
-    // Beats that fail go on only as long as the action can live.
-    assert!(run_secs(&mut fresh(30, 100), 1_000, Answer::Failed).into_iter().all(|t| t < 100.0));
     let mut s = fresh(300, 30_000);
     run_secs(&mut s, 40_000, Answer::Accepted);
     assert_eq!(s.window_end(), Some(at(30_000)), "no window reaches beyond it");
@@ -166,7 +171,7 @@ fn a_hook_that_is_changed_later_gains_another_interval_and_no_other_deadline() {
 }
 
 #[test]
-fn c65_a_thousand_hooks_that_came_together_do_not_beat_together() {
+fn a_thousand_hooks_that_came_together_do_not_beat_together() {
     for described_late in [false, true] {
         let mut per_second = std::collections::BTreeMap::<i64, u32>::new();
         for n in 0..1000_u32 {
@@ -185,7 +190,7 @@ fn c65_a_thousand_hooks_that_came_together_do_not_beat_together() {
 }
 
 #[test]
-fn s26_whoever_takes_over_beats_at_once_the_shortest_first_and_20_a_second() {
+fn whoever_takes_over_beats_at_once_the_shortest_first_and_20_a_second() {
     let hooks: Vec<(u32, Option<Duration>)> = (0..100).map(|n| (n, [Some(300), None, Some(3600), Some(60)][n as usize % 4].map(seconds))).collect();
     let order = take_up_order(hooks, at(0));
     let first: Vec<_> = order.iter().take(4).map(|(n, t)| (*n, *t)).collect();
@@ -199,6 +204,21 @@ fn s26_whoever_takes_over_beats_at_once_the_shortest_first_and_20_a_second() {
     assert_eq!((s.lapses_at(), s.window_end()), (Some(at(50)), Some(at(150))), "the last leader's beat is half a timeout old at worst");
     run(&mut s, at(0), at(1), Duration::ZERO, |_| Answer::Accepted);
     assert_eq!((s.window_end(), s.is_proved()), (Some(at_ms(300_150)), true));
+}
+
+#[test]
+fn what_comes_when_two_thirds_are_over_lapses_only_when_a_beat_was_tried() {
+    let late = || BeatSchedule::new(at(0), received(250), 0.0, Some(of_timeout(300)));
+    assert_eq!(late().facts(at(250)).lapse, None);
+    assert_eq!(late().facts(at(260)).lapse, Some(at(300)), "but not for ever");
+    let mut failing = late();
+    failing.sent(at(250));
+    failing.failed(at(251));
+    assert_eq!((failing.facts(at(251)).lapse, failing.counts().missed), (Some(at(300)), 1));
+    let mut saved = late();
+    saved.sent(at(250));
+    saved.accepted(at(251));
+    assert_eq!((saved.facts(at(251)).lapse, saved.counts().missed), (None, 0));
 }
 
 #[test]

@@ -138,7 +138,7 @@ fn what_is_over_at_the_take_up_is_void() {
 }
 
 #[test]
-fn s27_of_several_the_earliest_deadline_rules_and_its_accept_counts() {
+fn of_several_the_earliest_deadline_rules_and_its_accept_counts() {
     let both = Case::of([hook("drain", 0, 1), taken(Kind::Spot, 100, 102)]).hook(known(of_timeout(300)));
     let l = both.limits();
     assert_eq!((l.force_at, l.end_at, l.accepted, l.kind, l.urgent), (Some(at(210)), Some(at(210)), at(102), Some(Kind::Spot), true));
@@ -159,7 +159,7 @@ fn what_joins_is_taken_up_when_it_is_accepted() {
 }
 
 #[test]
-fn s05_s26_a_resume_is_a_take_up_and_starts_no_clock_again_that_still_runs() {
+fn a_resume_is_a_take_up_and_starts_no_clock_again_that_still_runs() {
     let spot = || Case::of([taken(Kind::Spot, 0, 1)]);
     assert_eq!((spot().told(), spot().taken_up(50).told()), ((Some(110), 110), (Some(110), 110)));
     assert_eq!(spot().taken_up(200).told().0, None, "held until it was over: nothing is shortened");
