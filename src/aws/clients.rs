@@ -78,14 +78,15 @@ impl Clients {
         if let Ok(region) = region_of_queue(url) {
             base = base.region(Region::new(region));
         }
-        let mut config = aws_sdk_sqs::config::Builder::from(&base.build())
+        // Set here and not on the client, `AWS_ENDPOINT_URL_SQS` goes before it.
+        if self.base.endpoint_url().is_none()
+            && let Some(endpoint) = endpoint_of_queue(url)
+        {
+            base = base.endpoint_url(endpoint);
+        }
+        let config = aws_sdk_sqs::config::Builder::from(&base.build())
             .timeout_config(TimeoutConfig::builder().connect_timeout(CONNECT).operation_attempt_timeout(RECEIVE).build())
             .interceptor(self.clock.reader());
-        if self.base.endpoint_url().is_none() {
-            if let Some(endpoint) = endpoint_of_queue(url) {
-                config = config.endpoint_url(endpoint);
-            }
-        }
         Queue::new(aws_sdk_sqs::Client::from_conf(config.build()), self.caller.clone(), url)
     }
 }

@@ -1,1 +1,359 @@
-//! A minimal AWS for the tests of this room.
+//! A minimal AWS for the tests of the shells: whatever a closure answers, and a small queue.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex},
+    time::{Duration, SystemTime},
+};
+
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_credential_types::{Credentials, provider::SharedCredentialsProvider};
+use aws_smithy_async::{rt::sleep::TokioSleep, time::TimeSource};
+use aws_smithy_runtime_api::client::{
+    http::{HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector},
+    orchestrator::{HttpRequest, HttpResponse},
+    result::ConnectorError,
+    runtime_components::RuntimeComponents,
+};
+use aws_smithy_types::body::SdkBody;
+use futures::future::BoxFuture;
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tokio::{sync::Notify, time::Instant};
+
+use super::{Api, CallObserver, Clients, Outcome};
+use crate::controller::Clock;
+
+/// A request as the fake sees it.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    /// `ReceiveMessage`, `CompleteLifecycleAction` and so on.
+    pub(crate) action: String,
+    /// The parameters, of either protocol.
+    pub(crate) input: Value,
+    /// When it came.
+    pub(crate) at: Instant,
+}
+
+/// What the fake answers.
+#[derive(Debug, Clone)]
+pub(crate) enum Reply {
+    Answer {
+        status: u16,
+        body: String,
+        date: Option<String>,
+    },
+    /// A socket that is half open: nothing ever comes.
+    Never,
+    /// A connection that is reset.
+    Reset,
+}
+
+impl Reply {
+    pub(crate) fn json(body: &Value) -> Self {
+        Self::Answer { status: 200, body: body.to_string(), date: None }
+    }
+
+    pub(crate) fn xml(body: &str) -> Self {
+        Self::Answer { status: 200, body: body.to_owned(), date: None }
+    }
+
+    /// An error of the JSON protocol.
+    pub(crate) fn json_error(status: u16, code: &str) -> Self {
+        Self::Answer { status, body: json!({"__type": code, "message": "said the fake"}).to_string(), date: None }
+    }
+
+    /// An error of the Query protocols (Auto Scaling, EC2).
+    pub(crate) fn xml_error(status: u16, code: &str, message: &str) -> Self {
+        let error = format!("<Error><Type>Sender</Type><Code>{code}</Code><Message>{message}</Message></Error>");
+        Self::Answer { status, body: format!("<ErrorResponse>{error}<RequestId>r</RequestId></ErrorResponse>"), date: None }
+    }
+}
+
+type Handler = Arc<dyn Fn(Call) -> BoxFuture<'static, Reply> + Send + Sync>;
+
+#[derive(Clone)]
+struct Connector(Handler);
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connector")
+    }
+}
+
+impl HttpConnector for Connector {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let handler = Arc::clone(&self.0);
+        let at = Instant::now();
+        let request = request.try_into_http1x().unwrap();
+        HttpConnectorFuture::new(async move {
+            let target = request.headers().get("x-amz-target").map(|t| t.to_str().unwrap().to_owned());
+            let body = request.into_body().collect().await.unwrap().to_bytes();
+            let (action, input) = match target {
+                Some(target) => (target.rsplit('.').next().unwrap().to_owned(), serde_json::from_slice(&body).unwrap()),
+                None => {
+                    let form: BTreeMap<String, String> = form_urlencoded::parse(&body).into_owned().collect();
+                    (form["Action"].clone(), json!(form))
+                }
+            };
+            match handler(Call { action, input, at }).await {
+                Reply::Answer { status, body, date } => {
+                    let mut response = http::Response::builder().status(status);
+                    if let Some(date) = date {
+                        response = response.header("date", date);
+                    }
+                    Ok(HttpResponse::try_from(response.body(SdkBody::from(body)).unwrap()).unwrap())
+                }
+                Reply::Never => std::future::pending().await,
+                Reply::Reset => Err(ConnectorError::io("connection reset by peer".into())),
+            }
+        })
+    }
+}
+
+impl HttpClient for Connector {
+    fn http_connector(&self, _: &HttpConnectorSettings, _: &RuntimeComponents) -> SharedHttpConnector {
+        SharedHttpConnector::new(self.clone())
+    }
+}
+
+#[derive(Debug)]
+struct Time(Instant);
+
+impl TimeSource for Time {
+    fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000) + self.0.elapsed()
+    }
+}
+
+/// The clock of the tests: 2027-01-15T08:00:00Z when it is made.
+pub(crate) fn clock() -> Clock {
+    Clock::starting_at("2027-01-15T08:00:00Z".parse().unwrap())
+}
+
+fn base(handler: Handler) -> SdkConfig {
+    SdkConfig::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(Region::new("eu-west-1"))
+        .credentials_provider(SharedCredentialsProvider::new(Credentials::new("AKIDEXAMPLE", "secret", None, None, "fake")))
+        .http_client(Connector(handler))
+        .sleep_impl(TokioSleep::new())
+        .time_source(Time(Instant::now()))
+        .build()
+}
+
+/// Clients that are answered by a closure.
+pub(crate) fn clients<F>(handler: impl Fn(Call) -> F + Send + Sync + 'static) -> Clients
+where
+    F: Future<Output = Reply> + Send + 'static,
+{
+    observed_clients((), handler)
+}
+
+/// As [`clients`], with calls reported.
+pub(crate) fn observed_clients<F>(observer: impl CallObserver, handler: impl Fn(Call) -> F + Send + Sync + 'static) -> Clients
+where
+    F: Future<Output = Reply> + Send + 'static,
+{
+    Clients::from_config(&base(Arc::new(move |call| Box::pin(handler(call)))), clock(), Arc::new(observer))
+}
+
+/// Clients that sign nothing, because there are no credentials.
+pub(crate) fn clients_without_credentials() -> Clients {
+    let base = base(Arc::new(|_| Box::pin(async { Reply::Never })));
+    let none = aws_config::meta::credentials::CredentialsProviderChain::first_try("None", NoCredentials);
+    Clients::from_config(&base.into_builder().credentials_provider(SharedCredentialsProvider::new(none)).build(), clock(), Arc::new(()))
+}
+
+#[derive(Debug)]
+struct NoCredentials;
+
+impl aws_credential_types::provider::ProvideCredentials for NoCredentials {
+    fn provide_credentials<'a>(&'a self) -> aws_credential_types::provider::future::ProvideCredentials<'a>
+    where
+        Self: 'a,
+    {
+        use aws_credential_types::provider::{error::CredentialsError, future::ProvideCredentials};
+        ProvideCredentials::ready(Err(CredentialsError::not_loaded("there are none")))
+    }
+}
+
+/// Remembers the calls that were reported.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reported(Arc<Mutex<Vec<(Api, Outcome, Duration)>>>);
+
+impl Reported {
+    pub(crate) fn all(&self) -> Vec<(Api, Outcome, Duration)> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl CallObserver for Reported {
+    fn called(&self, api: Api, outcome: Outcome, took: Duration) {
+        self.0.lock().unwrap().push((api, outcome, took));
+    }
+}
+
+pub(crate) const QUEUE_URL: &str = "https://sqs.eu-west-1.amazonaws.com/123456789012/q";
+
+/// A message in the fake queue.
+#[derive(Debug, Clone)]
+struct Stored {
+    body: String,
+    visible_at: Instant,
+    receipt: String,
+    count: u32,
+}
+
+type Fault = Box<dyn FnMut(&Call) -> Option<Reply> + Send>;
+
+#[derive(Default)]
+struct QueueState {
+    next: u64,
+    messages: BTreeMap<u64, Stored>,
+    calls: Vec<Call>,
+    fault: Option<Fault>,
+}
+
+/// A queue that long polls, hides, and knows only the newest receipt of a message.
+#[derive(Clone, Default)]
+pub(crate) struct FakeQueue {
+    state: Arc<Mutex<QueueState>>,
+    arrival: Arc<Notify>,
+    latency: Duration,
+}
+
+impl FakeQueue {
+    pub(crate) fn new(latency: Duration) -> Self {
+        Self { latency, ..Self::default() }
+    }
+
+    pub(crate) fn clients(&self) -> Clients {
+        let this = self.clone();
+        clients(move |call| this.clone().answer(call))
+    }
+
+    pub(crate) fn send(&self, body: &str) {
+        let mut state = self.state.lock().unwrap();
+        let key = state.next;
+        state.next += 1;
+        state.messages.insert(key, Stored { body: body.to_owned(), visible_at: Instant::now(), receipt: String::new(), count: 0 });
+        self.arrival.notify_waiters();
+    }
+
+    /// Makes a message visible again, as if its visibility timeout had passed.
+    pub(crate) fn expire(&self, body: &str) {
+        let mut state = self.state.lock().unwrap();
+        state.messages.values_mut().filter(|m| m.body == body).for_each(|m| m.visible_at = Instant::now());
+        self.arrival.notify_waiters();
+    }
+
+    /// What answers in place of the queue, where it answers at all.
+    pub(crate) fn fault(&self, fault: impl FnMut(&Call) -> Option<Reply> + Send + 'static) {
+        self.state.lock().unwrap().fault = Some(Box::new(fault));
+    }
+
+    pub(crate) fn heal(&self) {
+        self.state.lock().unwrap().fault = None;
+    }
+
+    pub(crate) fn calls(&self, action: &str) -> Vec<Call> {
+        self.state.lock().unwrap().calls.iter().filter(|c| c.action == action).cloned().collect()
+    }
+
+    pub(crate) fn forget_calls(&self) {
+        self.state.lock().unwrap().calls.clear();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.state.lock().unwrap().messages.len()
+    }
+
+    /// How many could be received now.
+    pub(crate) fn visible(&self) -> usize {
+        let now = Instant::now();
+        self.state.lock().unwrap().messages.values().filter(|m| m.visible_at <= now).count()
+    }
+
+    async fn answer(self, call: Call) -> Reply {
+        let fault = {
+            let mut state = self.state.lock().unwrap();
+            state.calls.push(call.clone());
+            state.fault.as_mut().and_then(|f| f(&call))
+        };
+        tokio::time::sleep(self.latency).await;
+        if let Some(reply) = fault {
+            return reply;
+        }
+        match call.action.as_str() {
+            "ReceiveMessage" => self.receive(&call.input).await,
+            "DeleteMessageBatch" => self.batch(&call.input, |state, key, _| {
+                if let Some(key) = key {
+                    state.messages.remove(&key);
+                }
+                true // "If you use an old ReceiptHandle, the request will succeed, but the message might not be deleted."
+            }),
+            "ChangeMessageVisibilityBatch" => {
+                let reply = self.batch(&call.input, |state, key, entry| {
+                    let visibility = Duration::from_secs(entry["VisibilityTimeout"].as_u64().unwrap());
+                    let message = key.and_then(|key| state.messages.get_mut(&key));
+                    message.map(|m| m.visible_at = Instant::now() + visibility).is_some()
+                });
+                self.arrival.notify_waiters();
+                reply
+            }
+            "GetQueueAttributes" => Reply::json(&json!({"Attributes": {"ApproximateNumberOfMessages": self.visible().to_string()}})),
+            other => panic!("the fake queue does not know {other}"),
+        }
+    }
+
+    async fn receive(&self, input: &Value) -> Reply {
+        let until = Instant::now() + Duration::from_secs(input["WaitTimeSeconds"].as_u64().unwrap());
+        loop {
+            let (found, next) = self.take(input);
+            let now = Instant::now();
+            if !found.is_empty() || now >= until {
+                return Reply::json(&json!({ "Messages": found }));
+            }
+            tokio::select! {
+                biased;
+                () = self.arrival.notified() => {}
+                () = tokio::time::sleep_until(next.map_or(until, |n| n.min(until))) => {}
+            }
+        }
+    }
+
+    fn take(&self, input: &Value) -> (Vec<Value>, Option<Instant>) {
+        let (max, hide) = (input["MaxNumberOfMessages"].as_u64().unwrap(), Duration::from_secs(input["VisibilityTimeout"].as_u64().unwrap()));
+        let now = Instant::now();
+        let mut state = self.state.lock().unwrap();
+        let mut found = Vec::new();
+        for (key, m) in state.messages.iter_mut().filter(|(_, m)| m.visible_at <= now).take(usize::try_from(max).unwrap()) {
+            m.count += 1;
+            m.visible_at = now + hide;
+            m.receipt = format!("{key}-{}", m.count);
+            found.push(json!({
+                "MessageId": format!("id-{key}"), "ReceiptHandle": m.receipt, "Body": m.body,
+                "Attributes": {"ApproximateReceiveCount": m.count.to_string(), "SentTimestamp": "1800000000000"},
+            }));
+        }
+        (found, state.messages.values().map(|m| m.visible_at).min())
+    }
+
+    /// `each`: the key of the message if this is its newest receipt, and the entry; false is a sender fault.
+    fn batch(&self, input: &Value, each: impl Fn(&mut QueueState, Option<u64>, &Value) -> bool) -> Reply {
+        let mut state = self.state.lock().unwrap();
+        let (mut good, mut bad) = (Vec::new(), Vec::new());
+        for entry in input["Entries"].as_array().unwrap() {
+            let receipt = entry["ReceiptHandle"].as_str().unwrap();
+            let key = state.messages.iter().find(|(_, m)| m.receipt == receipt).map(|(key, _)| *key);
+            if each(&mut state, key, entry) {
+                good.push(json!({"Id": entry["Id"]}));
+            } else {
+                bad.push(json!({"Id": entry["Id"], "SenderFault": true, "Code": "ReceiptHandleIsInvalid", "Message": "stale"}));
+            }
+        }
+        Reply::json(&json!({"Successful": good, "Failed": bad}))
+    }
+}

@@ -15,6 +15,8 @@ pub(crate) mod fake;
 pub mod lookup;
 pub(crate) mod queue;
 mod region;
+#[cfg(test)]
+mod tests;
 
 pub use autoscaling::{AutoScaling, GroupFacts, HookResult};
 pub use call::{Api, CallObserver, Outcome};

@@ -24,9 +24,8 @@ pub(super) fn endpoint_of_queue(url: &str) -> Option<String> {
     let host = parsed.host_str()?;
     let labels: Vec<_> = host.split('.').collect();
     let standard = match *labels.as_slice() {
-        ["sqs", region, "amazonaws", ..] => is_region(region),
         // The legacy hosts do not speak today's protocol for sure; the region's own does.
-        [region, "queue", "amazonaws", ..] => is_region(region),
+        ["sqs", region, "amazonaws", ..] | [region, "queue", "amazonaws", ..] => is_region(region),
         ["queue", "amazonaws", ..] => true,
         _ => false,
     };

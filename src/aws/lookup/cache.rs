@@ -30,10 +30,11 @@ impl<K: Ord + Clone, V: Clone> Cache<K, V> {
         }
     }
 
-    pub(super) fn get(&self, key: &K) -> Option<Option<V>> {
-        let (at, value) = self.entries.get(key)?;
+    /// `Err`: not known, or not any more.
+    pub(super) fn get(&self, key: &K) -> Result<Option<V>, ()> {
+        let (at, value) = self.entries.get(key).ok_or(())?;
         let keep = if value.is_some() { self.keep } else { self.keep_absence };
-        (at.elapsed() < keep).then(|| value.clone())
+        if at.elapsed() < keep { Ok(value.clone()) } else { Err(()) }
     }
 
     pub(super) fn put(&mut self, key: K, value: Option<V>) {

@@ -135,8 +135,8 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Lookup<K, V> {
     pub async fn get(&self, key: &K) -> Result<Option<V>, LookupError> {
         let known = self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner).get(key);
         match known {
-            Some(value) => Ok(value),
-            None => self.ask(key, false).await,
+            Ok(value) => Ok(value),
+            Err(()) => self.ask(key, false).await,
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use tokio::time::Instant;
+
 use super::{Lookup, LookupError, LookupSettings};
 use crate::{
     aws::{Clients, autoscaling, ec2},
@@ -16,28 +18,29 @@ pub type DnsLookup = Lookup<String, Arc<InstanceFacts>>;
 /// The tags of Auto Scaling groups.
 pub type GroupLookup = Lookup<GroupName, Arc<BTreeMap<String, String>>>;
 
-type Hooks = Arc<BTreeMap<HookName, HookDescription>>;
+/// The hooks of a group, as they were then.
+type Hooks = (Instant, Arc<BTreeMap<HookName, HookDescription>>);
+
+/// A hook that was not there this long ago may be there now.
+const HOOK_MAY_BE_NEW: Duration = Duration::from_secs(30);
 
 /// Lifecycle hooks, all of a group at a time.
 #[derive(Debug, Clone)]
 pub struct HookLookup(Lookup<GroupName, Hooks>);
 
 impl HookLookup {
-    /// What the hook is set to; up to 10 minutes old. `None`: there is no such hook, or no such group.
+    /// What the hook is set to; up to 10 minutes old. `None`: there is no such hook (30 s old at most), or no such group (1 min).
     pub async fn get(&self, group: &GroupName, hook: &HookName) -> Result<Option<HookDescription>, LookupError> {
-        match self.0.get(group).await? {
-            Some(hooks) => match hooks.get(hook) {
-                Some(found) => Ok(Some(found.clone())),
-                // The hook may be younger than what is known of its group.
-                None => self.get_fresh(group, hook).await,
-            },
-            None => Ok(None),
+        let Some((at, hooks)) = self.0.get(group).await? else { return Ok(None) };
+        match hooks.get(hook) {
+            None if at.elapsed() >= HOOK_MAY_BE_NEW => self.get_fresh(group, hook).await,
+            found => Ok(found.cloned()),
         }
     }
 
     /// What the hook is set to now.
     pub async fn get_fresh(&self, group: &GroupName, hook: &HookName) -> Result<Option<HookDescription>, LookupError> {
-        Ok(self.0.get_fresh(group).await?.and_then(|hooks| hooks.get(hook).cloned()))
+        Ok(self.0.get_fresh(group).await?.and_then(|(_, hooks)| hooks.get(hook).cloned()))
     }
 }
 
@@ -92,7 +95,8 @@ impl Lookups {
                 let mut all = Vec::new();
                 for group in names {
                     let hooks = autoscaling.describe_hooks(&group).await?;
-                    all.push((group, Arc::new(hooks.into_iter().map(|h| (h.hook.clone(), h)).collect())));
+                    let hooks = hooks.into_iter().map(|h| (h.hook.clone(), h)).collect();
+                    all.push((group, (Instant::now(), Arc::new(hooks))));
                 }
                 Ok(all)
             })

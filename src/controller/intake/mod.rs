@@ -195,13 +195,13 @@ impl IntakeHandle {
             let mut writers = Vec::new();
             let mut pollers = Vec::new();
             for queue in self.queues {
-                // First of all, nothing is extended any more that is about to be given back.
+                // Nothing is extended any more that is about to be given back.
                 drop(queue.extender);
-                give_back(&queue.ledger, &queue.writer);
                 pollers.push((queue.poller, queue.ledger, queue.writer));
                 writers.extend(queue.writers);
             }
             for (poller, ledger, writer) in pollers {
+                // Given back while a long poll of ours is open, messages would come straight back through it.
                 poller.await.ok();
                 give_back(&ledger, &writer);
             }

@@ -22,7 +22,7 @@ use crate::aws::{Advice, AwsError, Message, queue::BATCH};
 /// The longest pause after an error.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 /// How long a receive that is under way may take to end when the intake stops.
-const LAST_RECEIVE: Duration = Duration::from_secs(2);
+const LAST_RECEIVE: Duration = Duration::from_millis(1500);
 /// A queue is said to be out of reach when it has failed for this long.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(10);
 /// How often a lasting error is logged.
@@ -112,7 +112,7 @@ enum Round {
 }
 
 impl Poller {
-    /// Receives until the intake stops; then lets receives that are under way end, for 2 s at most.
+    /// Receives until the intake stops; then lets receives that are under way end, for 1.5 s at most.
     pub(super) async fn run(self) {
         let mut rounds = FuturesUnordered::new();
         let mut target = 1;
@@ -166,7 +166,7 @@ impl Poller {
         let (started, count) = (Instant::now(), places.num_permits());
         match self.desk.queue.receive(count, wait, self.settings.visibility).await {
             Ok(messages) => {
-                let quick = messages.is_empty() && started.elapsed() < self.settings.wait / 2 && self.health.proven();
+                let quick = messages.is_empty() && started.elapsed() < (self.settings.wait / 2).max(Duration::from_secs(1)) && self.health.proven();
                 (failures, Round::Received { full: messages.len() >= count, messages, places, quick })
             }
             Err(error) => (failures, Round::Failed(error)),

@@ -25,12 +25,11 @@ impl Ticket {
 
     /// Its work is done: it is deleted, in a batch with others, again and again until SQS has done it.
     pub fn delete(mut self) {
-        if let Some(held) = self.0.take() {
-            if !held.writer.writes() {
-                held.ledger.forget(held.key);
-            } else if held.ledger.decide(held.key) && !held.writer.delete(held.key) {
-                held.ledger.forget(held.key);
-            }
+        if let Some(held) = self.0.take()
+            && held.ledger.decide(held.key)
+            && !held.writer.delete(held.key)
+        {
+            held.ledger.forget(held.key);
         }
     }
 
@@ -42,10 +41,10 @@ impl Ticket {
 
     /// Somebody else is to have it: it is visible at once.
     pub fn release(mut self) {
-        if let Some(held) = self.0.take() {
-            if let Some((receipt, place)) = held.ledger.forget(held.key) {
-                held.writer.release(receipt, place);
-            }
+        if let Some(held) = self.0.take()
+            && let Some((receipt, place)) = held.ledger.forget(held.key)
+        {
+            held.writer.release(receipt, place);
         }
     }
 }

@@ -59,11 +59,7 @@ impl Writer {
         Self(None)
     }
 
-    pub(super) fn writes(&self) -> bool {
-        self.0.is_some()
-    }
-
-    /// False when nobody deletes any more.
+    /// False when nobody deletes (any more).
     pub(super) fn delete(&self, key: Key) -> bool {
         self.0.as_ref().is_some_and(|c| c.deletes.send(key).is_ok())
     }

@@ -1,0 +1,95 @@
+//! The intake against a small queue, in virtual time.
+
+mod receiving;
+mod stopping;
+mod trouble;
+mod writing;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep, timeout},
+};
+
+use super::*;
+use crate::{
+    aws::fake::{FakeQueue, QUEUE_URL, Reply},
+    domain::seconds,
+};
+
+/// A running intake and what it tells.
+struct Desk {
+    fake: FakeQueue,
+    deliveries: mpsc::Receiver<Delivery>,
+    handle: IntakeHandle,
+    events: Events,
+}
+
+#[derive(Clone, Default)]
+struct Events(Arc<Mutex<Vec<IntakeEvent>>>);
+
+impl IntakeObserver for Events {
+    fn event(&self, queue: &str, event: IntakeEvent) {
+        assert_eq!(queue, "q");
+        self.0.lock().unwrap().push(event);
+    }
+}
+
+impl Events {
+    fn all(&self) -> Vec<IntakeEvent> {
+        self.0.lock().unwrap().clone()
+    }
+
+    fn count(&self, event: IntakeEvent) -> usize {
+        self.all().into_iter().filter(|e| *e == event).count()
+    }
+
+    fn sum(&self, of: impl Fn(IntakeEvent) -> Option<usize>) -> usize {
+        self.all().into_iter().filter_map(of).sum()
+    }
+
+    /// The last number of long polls wanted.
+    fn pollers(&self) -> usize {
+        self.all().into_iter().filter_map(|e| if let IntakeEvent::Pollers(n) = e { Some(n) } else { None }).last().unwrap_or(1)
+    }
+}
+
+fn start_with(fake: &FakeQueue, settings: &Settings, seed: u64) -> Desk {
+    let events = Events::default();
+    let observer: Arc<dyn IntakeObserver> = Arc::new(events.clone());
+    let queue = fake.clients().queue(QUEUE_URL);
+    let (deliveries, handle) = Intake::start(vec![queue], settings, &Random::seeded(seed), &Spawner::new(), &observer);
+    Desk { fake: fake.clone(), deliveries, handle, events }
+}
+
+fn start(fake: &FakeQueue) -> Desk {
+    start_with(fake, &Settings::default(), 7)
+}
+
+fn queue_of(bodies: usize) -> FakeQueue {
+    let fake = FakeQueue::new(Duration::from_millis(10));
+    for n in 0..bodies {
+        fake.send(&n.to_string());
+    }
+    fake
+}
+
+impl Desk {
+    /// The next message, within a second.
+    async fn next(&mut self) -> Option<Delivery> {
+        timeout(seconds(1), self.deliveries.recv()).await.ok().flatten()
+    }
+
+    /// All that comes within a second of each other.
+    async fn all(&mut self) -> Vec<Delivery> {
+        let mut all = Vec::new();
+        while let Some(delivery) = self.next().await {
+            all.push(delivery);
+        }
+        all
+    }
+}

@@ -1,0 +1,134 @@
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn c46_an_empty_queue_is_asked_by_one_long_poll_at_a_time_and_is_healthy() {
+    let mut desk = start(&queue_of(0));
+    sleep(seconds(1)).await;
+    assert!(desk.handle.healthy(), "the first receive does not wait");
+    sleep(seconds(600)).await;
+    let calls = desk.fake.calls("ReceiveMessage").len();
+    assert!((29..=32).contains(&calls), "{calls}");
+    assert!(desk.handle.healthy() && desk.deliveries.try_recv().is_err());
+    assert!(desk.handle.troubles().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn full_batches_double_the_long_polls_and_empty_ones_take_them_away() {
+    let mut desk = start(&queue_of(2_000));
+    let started = Instant::now();
+    let mut most = 0;
+    for _ in 0..2_000 {
+        desk.next().await.unwrap().ticket.delete();
+        most = most.max(desk.events.pollers());
+    }
+    assert_eq!(most, 16);
+    assert!(started.elapsed() < seconds(2), "16 at a time: {:?}", started.elapsed());
+    sleep(seconds(120)).await;
+    assert_eq!((desk.events.pollers(), desk.fake.len(), desk.handle.held()), (1, 0, 0));
+    desk.fake.forget_calls();
+    sleep(seconds(60)).await;
+    assert!(desk.fake.calls("ReceiveMessage").len() <= 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_said_of_a_message_comes_with_it() {
+    let mut desk = start(&queue_of(1));
+    let delivery = desk.next().await.unwrap();
+    assert_eq!((delivery.body.as_str(), delivery.receive_count, &*delivery.queue), ("0", 1, "q"));
+    assert_eq!(delivery.sent, Some("2027-01-15T08:00:00Z".parse().unwrap()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_is_held_than_may_be_held_and_places_that_become_free_are_used() {
+    let settings = Settings { max_held: 50, ..Settings::default() };
+    let mut desk = start_with(&queue_of(200), &settings, 1);
+    let mut held = desk.all().await;
+    assert_eq!((held.len(), desk.handle.held()), (50, 50));
+    desk.fake.forget_calls();
+    sleep(seconds(300)).await;
+    assert_eq!(desk.fake.calls("ReceiveMessage").len(), 0, "nothing is received that could not be held");
+    assert_eq!(desk.fake.visible(), 150, "and nothing that is held reappears");
+    for delivery in held.drain(..20) {
+        delivery.ticket.delete();
+    }
+    let more = desk.all().await;
+    assert_eq!((more.len(), desk.handle.held()), (20, 50));
+    assert!(desk.handle.healthy());
+}
+
+#[tokio::test(start_paused = true)]
+async fn c75_a_copy_of_a_held_message_is_no_second_delivery_and_its_receipt_deletes() {
+    let mut desk = start(&queue_of(1));
+    let first = desk.next().await.unwrap();
+    desk.fake.expire("0");
+    assert!(desk.next().await.is_none());
+    assert_eq!(desk.events.count(IntakeEvent::Redelivered), 1);
+    first.ticket.delete();
+    sleep(seconds(1)).await;
+    let used = desk.fake.calls("DeleteMessageBatch");
+    assert_eq!(used.len(), 1);
+    assert_eq!(used[0].input["Entries"][0]["ReceiptHandle"], "0-2");
+    assert_eq!((desk.fake.len(), desk.handle.held()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_comes_while_a_delete_is_under_way_is_deleted_too() {
+    let mut desk = start(&queue_of(1));
+    let first = desk.next().await.unwrap();
+    desk.fake.fault(|call| (call.action == "DeleteMessageBatch").then_some(Reply::json_error(503, "ServiceUnavailable")));
+    first.ticket.delete();
+    sleep(Duration::from_millis(50)).await;
+    desk.fake.expire("0");
+    sleep(Duration::from_millis(50)).await;
+    desk.fake.heal();
+    sleep(seconds(10)).await;
+    assert_eq!(desk.events.count(IntakeEvent::Redelivered), 1);
+    assert_eq!((desk.fake.len(), desk.handle.held()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_comes_again_after_its_delete_is_delivered_again() {
+    let mut desk = start(&queue_of(1));
+    // SQS says that it is deleted, and forgets.
+    let lie = Reply::json(&serde_json::json!({"Successful": [{"Id": "0"}], "Failed": []}));
+    desk.fake.fault(move |call| (call.action == "DeleteMessageBatch").then_some(lie.clone()));
+    desk.next().await.unwrap().ticket.delete();
+    sleep(seconds(61)).await;
+    let again = desk.next().await.unwrap();
+    assert_eq!((again.body.as_str(), again.receive_count), ("0", 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_wait_is_not_asked_without_pause() {
+    let mut desk = start(&queue_of(0));
+    desk.fake.fault(|call| (call.action == "ReceiveMessage").then_some(Reply::json(&serde_json::json!({}))));
+    sleep(seconds(60)).await;
+    let calls = desk.fake.calls("ReceiveMessage").len();
+    assert!((20..200).contains(&calls), "{calls}");
+    desk.fake.heal();
+    desk.fake.send("0");
+    assert!(timeout(seconds(5), desk.deliveries.recv()).await.unwrap().is_some());
+}
+
+/// Takes real time and wants a release build: `cargo test --release --lib intake -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement, in real time"]
+fn ten_thousand_messages_a_second_are_received_and_deleted() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
+    runtime.block_on(async {
+        let fake = queue_of(0);
+        let count = 50_000;
+        for n in 0..count {
+            fake.send(&n.to_string());
+        }
+        let mut desk = start(&fake);
+        let started = Instant::now();
+        for _ in 0..count {
+            desk.deliveries.recv().await.unwrap().ticket.delete();
+        }
+        let rate = f64::from(count) / started.elapsed().as_secs_f64();
+        eprintln!("{rate:.0} messages a second");
+        assert!(desk.handle.stop().await);
+        assert!(rate >= 10_000.0, "{rate:.0}");
+    });
+}

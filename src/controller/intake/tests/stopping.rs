@@ -1,0 +1,84 @@
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_gives_back_what_is_undecided_and_deletes_what_is_decided() {
+    let mut desk = start(&queue_of(35));
+    let mut held = desk.all().await;
+    for delivery in held.drain(..12) {
+        delivery.ticket.delete();
+    }
+    let began = Instant::now();
+    let fake = desk.fake.clone();
+    assert!(desk.handle.stop().await);
+    assert!(began.elapsed() <= seconds(3), "{:?}", began.elapsed());
+    assert_eq!((fake.len(), fake.visible()), (23, 23));
+    assert_eq!(desk.events.sum(|e| if let IntakeEvent::Released(n) = e { Some(n) } else { None }), 23);
+    // What is decided now comes too late, and does no harm.
+    for delivery in held {
+        delivery.ticket.delete();
+    }
+    assert!(desk.deliveries.recv().await.is_none());
+    fake.forget_calls();
+    sleep(seconds(300)).await;
+    for action in ["ReceiveMessage", "DeleteMessageBatch", "ChangeMessageVisibilityBatch"] {
+        assert!(fake.calls(action).is_empty(), "{action}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_arrives_while_it_stops_is_given_back() {
+    let desk = start(&queue_of(0));
+    sleep(seconds(5)).await;
+    let fake = desk.fake.clone();
+    let stopping = tokio::spawn(desk.handle.stop());
+    sleep(seconds(1)).await;
+    fake.send("late");
+    assert!(stopping.await.unwrap());
+    assert_eq!(fake.visible(), 1);
+    assert_eq!(fake.calls("ChangeMessageVisibilityBatch").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_takes_three_seconds_at_most_when_nothing_answers() {
+    let mut desk = start(&queue_of(20));
+    let mut held = desk.all().await;
+    held.pop().unwrap().ticket.delete();
+    desk.fake.fault(|_| Some(Reply::Never));
+    sleep(seconds(25)).await;
+    let began = Instant::now();
+    assert!(!desk.handle.stop().await);
+    assert!(began.elapsed() <= seconds(3), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_does_not_wait_for_pauses_or_for_places() {
+    let settings = Settings { max_held: 10, ..Settings::default() };
+    let mut desk = start_with(&queue_of(30), &settings, 3);
+    assert_eq!(desk.all().await.len(), 10);
+    let began = Instant::now();
+    assert!(desk.handle.stop().await);
+    assert!(began.elapsed() < seconds(1), "{:?}", began.elapsed());
+
+    let fake = queue_of(0);
+    fake.fault(|_| Some(Reply::json_error(403, "AccessDeniedException")));
+    let desk = start(&fake);
+    sleep(seconds(1)).await;
+    let began = Instant::now();
+    assert!(desk.handle.stop().await);
+    assert!(began.elapsed() < seconds(1), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_receiving_has_stopped_what_is_held_may_still_be_decided() {
+    let mut desk = start(&queue_of(5));
+    let held = desk.all().await;
+    desk.handle.stop_receiving();
+    desk.fake.send("later");
+    sleep(seconds(5)).await;
+    for delivery in held {
+        delivery.ticket.delete();
+    }
+    let fake = desk.fake.clone();
+    assert!(desk.handle.stop().await);
+    assert_eq!((fake.len(), fake.visible()), (1, 1));
+}

@@ -1,0 +1,151 @@
+use super::*;
+
+/// What can happen to a receive.
+fn troubles() -> [(&'static str, Reply); 7] {
+    [
+        ("throttled", Reply::json_error(403, "RequestThrottled")),
+        ("server", Reply::json_error(503, "ServiceUnavailable")),
+        ("server", Reply::Answer { status: 502, body: "<html>Bad Gateway</html>".into(), date: None }),
+        ("timeout", Reply::Never),
+        ("unreachable", Reply::Reset),
+        ("denied", Reply::json_error(403, "AccessDeniedException")),
+        ("gone", Reply::json_error(400, "QueueDoesNotExist")),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn c45_a_queue_that_does_not_answer_is_asked_slowly_said_to_be_ill_and_used_again_when_it_does() {
+    for (outcome, reply) in troubles() {
+        let mut desk = start(&queue_of(0));
+        sleep(seconds(1)).await;
+        assert!(desk.handle.healthy());
+        desk.fake.fault({
+            let reply = reply.clone();
+            move |_| Some(reply.clone())
+        });
+        sleep(seconds(150)).await;
+        assert!(!desk.handle.healthy(), "{reply:?}");
+        assert_eq!(desk.handle.troubles()[0].1.outcome().as_str(), outcome, "{reply:?}");
+        desk.fake.forget_calls();
+        sleep(seconds(60)).await;
+        let calls = desk.fake.calls("ReceiveMessage").len();
+        assert!((1..=40).contains(&calls), "{reply:?}: {calls} calls a minute");
+        desk.fake.heal();
+        desk.fake.send("after");
+        let delivery = timeout(seconds(45), desk.deliveries.recv()).await.unwrap().unwrap();
+        assert_eq!(delivery.body, "after");
+        assert!(desk.handle.healthy() && desk.handle.troubles().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c45_access_denied_from_the_start_shows_at_once_and_is_asked_rarely() {
+    let fake = queue_of(1);
+    fake.fault(|_| Some(Reply::json_error(403, "AccessDeniedException")));
+    let desk = start(&fake);
+    assert!(!desk.handle.healthy());
+    sleep(seconds(1)).await;
+    assert!(!desk.handle.healthy() && !desk.handle.troubles().is_empty());
+    sleep(seconds(599)).await;
+    let calls = fake.calls("ReceiveMessage").len();
+    assert!((20..=110).contains(&calls), "{calls}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_trouble_is_no_illness() {
+    let mut desk = start(&queue_of(0));
+    sleep(seconds(1)).await;
+    let mut left = 3;
+    desk.fake.fault(move |_| {
+        left -= 1;
+        (left >= 0).then_some(Reply::json_error(500, "InternalFailure"))
+    });
+    for _ in 0..60 {
+        sleep(seconds(1)).await;
+        assert!(desk.handle.healthy());
+    }
+    assert!(desk.events.all().contains(&IntakeEvent::ReceiveFailed(crate::aws::Outcome::Server)));
+    desk.fake.send("0");
+    assert!(desk.next().await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_half_open_connection_is_given_up_ten_seconds_after_the_wait() {
+    let desk = start(&queue_of(0));
+    sleep(seconds(5)).await;
+    desk.fake.fault(|_| Some(Reply::Never));
+    desk.fake.forget_calls();
+    sleep(seconds(17)).await;
+    let first = desk.fake.calls("ReceiveMessage")[0].at;
+    sleep(seconds(45)).await;
+    let second = desk.fake.calls("ReceiveMessage")[1].at;
+    assert!((seconds(30)..=seconds(31)).contains(&(second - first)), "{:?}", second - first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_sixteen_polls_of_a_busy_queue_do_not_all_hammer_when_it_fails() {
+    let mut desk = start(&queue_of(3_000));
+    for _ in 0..1_000 {
+        desk.next().await.unwrap().ticket.delete();
+    }
+    assert_eq!(desk.events.pollers(), 16);
+    desk.fake.fault(|call| (call.action == "ReceiveMessage").then_some(Reply::json_error(403, "RequestThrottled")));
+    desk.fake.forget_calls();
+    sleep(seconds(60)).await;
+    let calls = desk.fake.calls("ReceiveMessage").len();
+    assert!(calls <= 50, "{calls}");
+    assert_eq!(desk.events.pollers(), 1);
+    desk.fake.heal();
+    let mut rest = 0;
+    while let Ok(Some(delivery)) = timeout(seconds(30), desk.deliveries.recv()).await {
+        delivery.ticket.delete();
+        rest += 1;
+    }
+    assert_eq!((rest, desk.fake.len()), (2_000, 0), "nothing is lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pauses_after_errors_are_random_up_to_a_limit_that_doubles() {
+    let mut firsts = Vec::new();
+    for seed in 0..20 {
+        let fake = queue_of(0);
+        fake.fault(|_| Some(Reply::json_error(500, "InternalFailure")));
+        let _desk = start_with(&fake, &Settings::default(), seed);
+        sleep(seconds(300)).await;
+        let calls = fake.calls("ReceiveMessage");
+        let latency = Duration::from_millis(10);
+        let pauses: Vec<_> = calls.windows(2).map(|w| w[1].at - w[0].at - latency).collect();
+        for (n, pause) in pauses.iter().enumerate() {
+            let whole = Duration::from_millis(100 << n.min(10)).min(seconds(20)) + Duration::from_millis(2);
+            assert!(*pause <= whole, "{n}: {pause:?}");
+        }
+        assert!(pauses.iter().any(|p| *p > seconds(5)));
+        firsts.push(pauses[0]);
+    }
+    firsts.sort_unstable();
+    firsts.dedup();
+    assert!(firsts.len() > 10, "{firsts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_seed_gives_the_same_calls() {
+    let run = async || {
+        let fake = queue_of(300);
+        let mut desk = start_with(&fake, &Settings::default(), 42);
+        let mut turn = 0;
+        fake.fault(move |_| {
+            turn += 1;
+            (turn % 4 == 0).then_some(Reply::json_error(503, "ServiceUnavailable"))
+        });
+        let began = Instant::now();
+        for delivery in desk.all().await {
+            delivery.ticket.delete();
+        }
+        sleep(seconds(60)).await;
+        let calls: Vec<_> = ["ReceiveMessage", "DeleteMessageBatch"].into_iter().flat_map(|a| fake.calls(a)).collect();
+        calls.into_iter().map(|c| (c.action, c.at - began, c.input.to_string())).collect::<Vec<_>>()
+    };
+    let first = run().await;
+    assert!(first.len() > 50);
+    assert_eq!(first, run().await);
+}

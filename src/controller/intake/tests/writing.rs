@@ -1,0 +1,168 @@
+use serde_json::json;
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn what_is_undecided_is_extended_in_batches_and_never_reappears() {
+    let mut desk = start(&queue_of(25));
+    let held = desk.all().await;
+    for _ in 0..600 {
+        sleep(seconds(1)).await;
+        assert_eq!(desk.fake.visible(), 0);
+    }
+    let calls = desk.fake.calls("ChangeMessageVisibilityBatch");
+    let entries: usize = calls.iter().map(|c| c.input["Entries"].as_array().unwrap().len()).sum();
+    assert!(entries <= 25 * 21, "each every 30 s: {entries}");
+    assert!(calls.len() <= 3 * 21 + 5, "ten at a time: {}", calls.len());
+    assert!(calls.iter().all(|c| c.input["Entries"][0]["VisibilityTimeout"] == 60));
+    assert_eq!((held.len(), desk.handle.held()), (25, 25));
+    assert_eq!(desk.events.count(IntakeEvent::Redelivered), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_let_go_before_the_twelve_hours_are_over_and_held_again_when_it_comes_again() {
+    let mut desk = start(&queue_of(1));
+    let held = desk.next().await.unwrap();
+    sleep(seconds(12 * 3600)).await;
+    let last = desk.fake.calls("ChangeMessageVisibilityBatch");
+    assert_eq!(desk.events.count(IntakeEvent::HeldTooLong), 1);
+    assert!(last.len() > 1300);
+    assert_eq!(desk.events.count(IntakeEvent::Redelivered), 1, "its copy came");
+    assert!(desk.next().await.is_none());
+    assert_eq!(desk.fake.visible(), 0);
+    held.ticket.delete();
+    sleep(seconds(1)).await;
+    assert_eq!(desk.fake.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c81_throttled_extensions_and_deletes_are_retried_and_nothing_is_lost() {
+    let mut desk = start(&queue_of(30));
+    let held = desk.all().await;
+    let mut turn = 0;
+    desk.fake.fault(move |call| {
+        turn += 1;
+        (call.action != "ReceiveMessage" && turn % 3 != 0).then_some(Reply::json_error(403, "RequestThrottled"))
+    });
+    for _ in 0..120 {
+        sleep(seconds(1)).await;
+        assert_eq!(desk.fake.visible(), 0);
+    }
+    for delivery in held {
+        delivery.ticket.delete();
+    }
+    sleep(seconds(30)).await;
+    assert_eq!((desk.fake.len(), desk.handle.held()), (0, 0));
+    assert!(desk.events.sum(|e| if let IntakeEvent::DeleteRetried(n) = e { Some(n) } else { None }) > 0);
+    assert!(desk.events.sum(|e| if let IntakeEvent::ExtendRetried(n) = e { Some(n) } else { None }) > 0);
+    assert_eq!(desk.events.sum(|e| if let IntakeEvent::Lost(n) = e { Some(n) } else { None }), 0);
+    assert_eq!(desk.events.count(IntakeEvent::Redelivered), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_extension_that_is_refused_is_counted_and_the_copy_is_held_again() {
+    let mut desk = start(&queue_of(1));
+    let held = desk.next().await.unwrap();
+    desk.fake.fault(|call| {
+        let failed = json!({"Id": "0", "SenderFault": true, "Code": "MessageNotInflight", "Message": "m"});
+        (call.action == "ChangeMessageVisibilityBatch").then_some(Reply::json(&json!({"Successful": [], "Failed": [failed]})))
+    });
+    sleep(seconds(40)).await;
+    assert_eq!(desk.events.count(IntakeEvent::Lost(1)), 1);
+    desk.fake.heal();
+    sleep(seconds(300)).await;
+    assert_eq!((desk.events.count(IntakeEvent::Redelivered), desk.fake.visible()), (1, 0));
+    held.ticket.delete();
+    sleep(seconds(1)).await;
+    assert_eq!(desk.fake.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletes_share_their_calls() {
+    let mut desk = start(&queue_of(100));
+    for delivery in desk.all().await {
+        delivery.ticket.delete();
+    }
+    sleep(seconds(1)).await;
+    assert_eq!(desk.fake.calls("DeleteMessageBatch").len(), 10);
+    assert_eq!(desk.events.sum(|e| if let IntakeEvent::Deleted(n) = e { Some(n) } else { None }), 100);
+    assert_eq!(desk.fake.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn entries_of_a_batch_that_fail_are_tried_again_and_refused_ones_are_not() {
+    let mut desk = start(&queue_of(10));
+    let held = desk.all().await;
+    let mut once = Some(());
+    desk.fake.fault(move |call| {
+        (call.action == "DeleteMessageBatch" && once.take().is_some()).then(|| {
+            let good: Vec<_> = (2..10).map(|n| json!({"Id": n.to_string()})).collect();
+            let internal = json!({"Id": "0", "SenderFault": false, "Code": "InternalError", "Message": "m"});
+            let stale = json!({"Id": "1", "SenderFault": true, "Code": "ReceiptHandleIsInvalid", "Message": "m"});
+            Reply::json(&json!({"Successful": good, "Failed": [internal, stale]}))
+        })
+    });
+    for delivery in held {
+        delivery.ticket.delete();
+    }
+    sleep(seconds(5)).await;
+    let calls = desk.fake.calls("DeleteMessageBatch");
+    assert_eq!(calls.len(), 2);
+    assert_eq!(calls[1].input["Entries"].as_array().unwrap().len(), 1);
+    assert_eq!(calls[1].input["Entries"][0]["ReceiptHandle"], "0-1");
+    assert_eq!((desk.events.count(IntakeEvent::DeleteRefused), desk.events.count(IntakeEvent::DeleteRetried(1))), (1, 1));
+    assert_eq!(desk.handle.held(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c44_deletes_that_keep_failing_are_given_up_and_the_message_is_delivered_again() {
+    let mut desk = start(&queue_of(1));
+    desk.fake.fault(|call| (call.action == "DeleteMessageBatch").then_some(Reply::json_error(500, "InternalFailure")));
+    desk.next().await.unwrap().ticket.delete();
+    sleep(seconds(90)).await;
+    assert_eq!(desk.events.count(IntakeEvent::DeleteGivenUp(1)), 1);
+    let tries = desk.fake.calls("DeleteMessageBatch").len();
+    assert!((10..100).contains(&tries), "{tries}");
+    assert!(desk.handle.healthy(), "it is still received from");
+    desk.fake.heal();
+    let again = timeout(seconds(60), desk.deliveries.recv()).await.unwrap().unwrap();
+    assert!(again.receive_count >= 2);
+    again.ticket.delete();
+    sleep(seconds(1)).await;
+    assert_eq!((desk.fake.len(), desk.handle.held()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_left_reappears_by_itself_and_one_given_back_at_once() {
+    let mut desk = start(&queue_of(2));
+    let first = desk.next().await.unwrap();
+    let second = desk.next().await.unwrap();
+    let at = Instant::now();
+    first.ticket.leave();
+    second.ticket.release();
+    let again = desk.next().await.unwrap();
+    assert_eq!((again.body.as_str(), again.receive_count), ("1", 2));
+    assert!(at.elapsed() < seconds(1));
+    assert_eq!(desk.events.count(IntakeEvent::Released(1)), 1);
+    let again = timeout(seconds(70), desk.deliveries.recv()).await.unwrap().unwrap();
+    assert_eq!((again.body.as_str(), again.receive_count), ("0", 2));
+    assert!((seconds(58)..seconds(62)).contains(&at.elapsed()), "{:?}", at.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_writes_nothing_and_messages_reappear() {
+    let settings = Settings { dry_run: true, ..Settings::default() };
+    let mut desk = start_with(&queue_of(3), &settings, 1);
+    let mut all = desk.all().await;
+    all.pop().unwrap().ticket.delete();
+    all.pop().unwrap().ticket.release();
+    let held = all.pop().unwrap();
+    let again: Vec<_> = [timeout(seconds(70), desk.deliveries.recv()).await, timeout(seconds(70), desk.deliveries.recv()).await]
+        .into_iter()
+        .map(|d| d.unwrap().unwrap().body)
+        .collect();
+    assert_eq!(again, ["1", "2"], "the one that is held is not delivered again");
+    drop(held);
+    assert!(desk.handle.stop().await);
+    assert!(desk.fake.calls("DeleteMessageBatch").is_empty() && desk.fake.calls("ChangeMessageVisibilityBatch").is_empty());
+}
