@@ -19,6 +19,9 @@ mod pods;
 mod slim;
 mod watch;
 
+#[cfg(test)]
+mod fake;
+
 pub use budgets::{BudgetChanges, BudgetEvent, BudgetWatch};
 pub use client::{Cluster, ClusterParts, ConnectError, ConnectOptions, Gate, Lane, OpenGate, Settings, connect};
 pub use daemonsets::{DaemonSetState, DaemonSets};

@@ -1,5 +1,8 @@
 //! The index of Nodes: one watch, found by name and by instance.
 
+#[cfg(test)]
+mod tests;
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use kube::core::{

@@ -1,0 +1,367 @@
+//! A small API server for the tests of this room: objects, LIST in pages, WATCH with bookmarks, faults, and a record of requests.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::{sync::mpsc, time::Instant};
+
+use super::{CallObserver, Cluster, ClusterParts, Gate, OpenGate, Outcome, Settings, Target};
+use crate::{
+    controller::{Clock, Random, Spawner},
+    domain::Moment,
+};
+
+type Answer = Response<UnsyncBoxBody<Bytes, std::io::Error>>;
+
+/// A request as it came.
+#[derive(Debug, Clone)]
+pub(super) struct Seen {
+    pub(super) at: Instant,
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) query: BTreeMap<String, String>,
+    pub(super) headers: http::HeaderMap,
+    pub(super) body: Value,
+}
+
+impl Seen {
+    pub(super) fn is_watch(&self) -> bool {
+        self.query.contains_key("watch")
+    }
+
+    pub(super) fn is_list_of(&self, path: &str) -> bool {
+        self.method == Method::GET && self.path == path && !self.is_watch()
+    }
+}
+
+/// What happens to a request instead of the ordinary.
+#[derive(Debug, Clone)]
+pub(super) enum Fault {
+    /// Answers this.
+    Answer(u16, Option<&'static str>, String),
+    /// The connection breaks.
+    Broken,
+    /// There is never an answer.
+    Hang,
+    /// It takes this long.
+    Slow(Duration),
+}
+
+type Script = Box<dyn Fn(&Seen) -> Option<Fault> + Send>;
+
+#[derive(Default)]
+struct World {
+    version: u64,
+    /// Changes before this version are forgotten.
+    oldest: u64,
+    /// By collection, then by namespace and name.
+    objects: BTreeMap<String, BTreeMap<String, Value>>,
+    log: Vec<(u64, String, Value)>,
+    watches: Vec<Watch>,
+    seen: Vec<Seen>,
+    script: Option<Script>,
+    /// No watch brings anything, and none ends.
+    frozen: bool,
+}
+
+struct Watch {
+    collection: String,
+    fields: Option<String>,
+    lines: mpsc::UnboundedSender<Result<Bytes, std::io::Error>>,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Fake(Arc<Mutex<World>>);
+
+pub(super) const NODES: &str = "/api/v1/nodes";
+pub(super) const PODS: &str = "/api/v1/pods";
+pub(super) const BUDGETS: &str = "/apis/policy/v1/poddisruptionbudgets";
+
+/// Counts what it is told.
+#[derive(Default)]
+pub(super) struct Counter(pub(super) Mutex<Vec<(Target, Outcome)>>, pub(super) Mutex<u32>);
+
+impl CallObserver for Counter {
+    fn called(&self, target: Target, outcome: Outcome, _: Duration) {
+        self.0.lock().unwrap().push((target, outcome));
+    }
+
+    fn unreadable(&self, _: Target) {
+        *self.1.lock().unwrap() += 1;
+    }
+}
+
+impl Fake {
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.0.lock().unwrap()
+    }
+
+    pub(super) fn client(&self) -> kube::Client {
+        let fake = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let fake = fake.clone();
+            async move { fake.serve(request).await }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    pub(super) fn cluster(&self) -> Cluster {
+        self.cluster_with(Arc::new(Counter::default()), Arc::new(OpenGate), Settings::default())
+    }
+
+    pub(super) fn cluster_with(&self, observer: Arc<dyn CallObserver>, gate: Arc<dyn Gate>, settings: Settings) -> Cluster {
+        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Moment>().unwrap());
+        Cluster::new(ClusterParts { client: self.client(), clock, random: Random::seeded(7), spawner: Spawner::new(), observer, gate, settings })
+    }
+
+    pub(super) fn script(&self, script: impl Fn(&Seen) -> Option<Fault> + Send + 'static) {
+        self.world().script = Some(Box::new(script));
+    }
+
+    pub(super) fn heal(&self) {
+        self.world().script = None;
+    }
+
+    pub(super) fn seen(&self) -> Vec<Seen> {
+        self.world().seen.clone()
+    }
+
+    pub(super) fn forget_requests(&self) {
+        self.world().seen.clear();
+    }
+
+    /// Writes an object as its owner would.
+    pub(super) fn put(&self, collection: &str, mut object: Value) -> Value {
+        let mut world = self.world();
+        world.version += 1;
+        let version = world.version;
+        object["metadata"]["resourceVersion"] = json!(version.to_string());
+        let known = world.objects.entry(collection.to_owned()).or_default().insert(key_of(&object), object.clone());
+        world.tell(collection, if known.is_some() { "MODIFIED" } else { "ADDED" }, &object);
+        object
+    }
+
+    pub(super) fn remove(&self, collection: &str, key: &str) {
+        let mut world = self.world();
+        let Some(mut object) = world.objects.get_mut(collection).and_then(|c| c.remove(key)) else { return };
+        world.version += 1;
+        object["metadata"]["resourceVersion"] = json!(world.version.to_string());
+        world.tell(collection, "DELETED", &object);
+    }
+
+    /// Every watch ends: by a broken connection, or in order.
+    pub(super) fn cut(&self, broken: bool) {
+        for watch in self.world().watches.drain(..) {
+            if broken {
+                let _ = watch.lines.send(Err(std::io::Error::other("reset by peer")));
+            }
+        }
+    }
+
+    /// The watches go on, but nothing comes through them, not even their end.
+    pub(super) fn freeze(&self, frozen: bool) {
+        self.world().frozen = frozen;
+    }
+
+    /// Sends this line to every watch of a collection.
+    pub(super) fn say(&self, collection: &str, line: &Value) {
+        for watch in self.world().watches.iter().filter(|w| w.collection == collection) {
+            let _ = watch.lines.send(Ok(format!("{line}\n").into()));
+        }
+    }
+
+    /// Forgets all changes so far: watches from before get a 410.
+    pub(super) fn compact(&self) {
+        let mut world = self.world();
+        world.version += 1;
+        world.oldest = world.version;
+        world.log.clear();
+    }
+
+    pub(super) fn watches(&self) -> usize {
+        let mut world = self.world();
+        world.watches.retain(|w| !w.lines.is_closed());
+        world.watches.len()
+    }
+
+    async fn serve(&self, request: Request<Body>) -> Result<Answer, std::io::Error> {
+        let (parts, body) = request.into_parts();
+        let bytes = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
+        let query = parts.uri.query().unwrap_or_default();
+        let seen = Seen {
+            at: Instant::now(),
+            method: parts.method,
+            path: parts.uri.path().to_owned(),
+            query: form_urlencoded::parse(query.as_bytes()).into_owned().collect(),
+            headers: parts.headers,
+            body: serde_json::from_slice(&bytes).unwrap_or_default(),
+        };
+        let fault = {
+            let mut world = self.world();
+            world.seen.push(seen.clone());
+            world.script.as_ref().and_then(|script| script(&seen))
+        };
+        match fault {
+            Some(Fault::Answer(code, retry_after, body)) => {
+                let mut answer = Response::builder().status(code);
+                if let Some(seconds) = retry_after {
+                    answer = answer.header("Retry-After", seconds);
+                }
+                return Ok(answer.body(whole(body)).unwrap());
+            }
+            Some(Fault::Broken) => return Err(std::io::Error::other("connection refused")),
+            Some(Fault::Hang) => std::future::pending().await,
+            Some(Fault::Slow(time)) => tokio::time::sleep(time).await,
+            None => {}
+        }
+        Ok(self.world().answer(&seen))
+    }
+}
+
+fn key_of(object: &Value) -> String {
+    let text = |pointer| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
+}
+
+fn whole(text: String) -> UnsyncBoxBody<Bytes, std::io::Error> {
+    Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync()
+}
+
+fn answer(code: u16, body: &Value) -> Answer {
+    Response::builder().status(code).body(whole(body.to_string())).unwrap()
+}
+
+pub(super) fn status(code: u16, reason: &str, message: &str) -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message})
+}
+
+fn selected(object: &Value, fields: Option<&String>) -> bool {
+    fields.is_none_or(|f| object.pointer("/spec/nodeName").and_then(Value::as_str) == f.strip_prefix("spec.nodeName="))
+}
+
+impl World {
+    fn tell(&mut self, collection: &str, kind: &str, object: &Value) {
+        let event = json!({"type": kind, "object": object});
+        self.log.push((self.version, collection.to_owned(), event.clone()));
+        if self.frozen {
+            return;
+        }
+        for watch in self.watches.iter().filter(|w| w.collection == collection && selected(object, w.fields.as_ref())) {
+            let _ = watch.lines.send(Ok(format!("{event}\n").into()));
+        }
+    }
+
+    fn answer(&mut self, seen: &Seen) -> Answer {
+        let fields = seen.query.get("fieldSelector");
+        if seen.is_watch() {
+            return self.watch(seen, fields);
+        }
+        if seen.method == Method::GET && [NODES, PODS, BUDGETS].contains(&seen.path.as_str()) {
+            return self.list(seen, fields);
+        }
+        if seen.method == Method::POST && (seen.path.ends_with("/eviction") || seen.path.ends_with("/events")) {
+            return answer(201, &json!({"kind": "Status", "status": "Success"}));
+        }
+        let (collection, name) = seen.path.rsplit_once('/').unwrap_or_default();
+        let known = self.objects.get(collection).and_then(|c| c.get(name)).cloned();
+        match (&seen.method, known) {
+            (&Method::PATCH, _) if collection.ends_with("/events") => answer(200, &seen.body),
+            (&Method::DELETE, _) => answer(200, &json!({"kind": "Status", "status": "Success"})),
+            (&Method::PATCH, Some(object)) => self.patch(collection, object, &seen.body),
+            (_, Some(object)) => answer(200, &object),
+            (_, None) => answer(404, &status(404, "NotFound", "not found")),
+        }
+    }
+
+    fn patch(&mut self, collection: &str, mut object: Value, patch: &Value) -> Answer {
+        if patch.pointer("/metadata/resourceVersion").is_some_and(|v| v != &object["metadata"]["resourceVersion"]) {
+            return answer(409, &status(409, "Conflict", "the object has been modified"));
+        }
+        json_patch::merge(&mut object, patch);
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        self.objects.entry(collection.to_owned()).or_default().insert(key_of(&object), object.clone());
+        self.tell(collection, "MODIFIED", &object);
+        answer(200, &object)
+    }
+
+    fn list(&self, seen: &Seen, fields: Option<&String>) -> Answer {
+        let all: Vec<&Value> = self.objects.get(&seen.path).into_iter().flat_map(BTreeMap::values).filter(|o| selected(o, fields)).collect();
+        let number = |key: &str| seen.query.get(key).and_then(|n| n.parse::<usize>().ok());
+        let (from, limit) = (number("continue").unwrap_or(0), number("limit").unwrap_or(usize::MAX));
+        let items: Vec<_> = all.iter().skip(from).take(limit).collect();
+        let more = if from + items.len() < all.len() { (from + items.len()).to_string() } else { String::new() };
+        answer(200, &json!({"kind": "List", "metadata": {"resourceVersion": self.version.to_string(), "continue": more}, "items": items}))
+    }
+
+    fn watch(&mut self, seen: &Seen, fields: Option<&String>) -> Answer {
+        let from: u64 = seen.query.get("resourceVersion").and_then(|v| v.parse().ok()).unwrap_or(0);
+        let timeout: u64 = seen.query.get("timeoutSeconds").and_then(|v| v.parse().ok()).unwrap_or(300);
+        let (lines, receiver) = mpsc::unbounded_channel();
+        if from < self.oldest {
+            let error = json!({"type": "ERROR", "object": status(410, "Expired", "too old resource version")});
+            let _ = lines.send(Ok(format!("{error}\n").into()));
+        } else {
+            for (_, _, event) in self.log.iter().filter(|(v, c, event)| *v > from && *c == seen.path && selected(&event["object"], fields)) {
+                let _ = lines.send(Ok(format!("{event}\n").into()));
+            }
+            self.watches.push(Watch { collection: seen.path.clone(), fields: fields.cloned(), lines });
+        }
+        let ends = if self.frozen { None } else { Some(Instant::now() + Duration::from_secs(timeout)) };
+        let stream = futures::stream::unfold(receiver, move |mut receiver| async move {
+            let next = match ends {
+                Some(ends) => tokio::time::timeout_at(ends, receiver.recv()).await.ok().flatten(),
+                None => receiver.recv().await,
+            };
+            next.map(|line| (line.map(Frame::data), receiver))
+        });
+        Response::new(StreamBody::new(stream).boxed_unsync())
+    }
+}
+
+/// A Node with an instance, and much that is of no interest.
+pub(super) fn node(name: &str, provider_id: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {
+            "name": name, "uid": format!("uid-{name}"), "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {"kubernetes.io/hostname": name, "pool": "blue"},
+            "annotations": {"sundown.dev/pause": "true", "volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+        },
+        "spec": {"providerID": provider_id, "taints": [{"key": "a", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}]},
+        "status": {
+            "conditions": [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:01Z"}],
+            "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "InternalDNS", "address": format!("{name}.ec2.internal")}],
+            "nodeInfo": {"bootID": "boot-1", "kernelVersion": "6.1"},
+            "images": [{"names": ["a", "b"], "sizeBytes": 1}],
+        },
+    })
+}
+
+/// A running pod on a node.
+pub(super) fn pod(name: &str, node: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": name, "namespace": "web", "uid": format!("uid-{name}"), "labels": {"app": "web"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "u", "controller": true}],
+        },
+        "spec": {"nodeName": node, "terminationGracePeriodSeconds": 20, "containers": [{"name": "c", "image": "i"}]},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    })
+}
+
+/// Lets everything that can happen now happen.
+pub(super) async fn settle() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
