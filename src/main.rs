@@ -1,3 +1,7 @@
 //! The `sundown` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    sundown::cli::main()
+}

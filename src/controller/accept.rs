@@ -6,7 +6,7 @@ use super::context::Term;
 use crate::{
     cluster::{About, EventNote, Problem, Severity},
     config::Exclusion,
-    domain::{Interruption, Kind, Moment, MomentExt, Node, What, seconds},
+    domain::{Interruption, Kind, Moment, MomentExt, Node, NodeName, What, seconds},
     observe::RecordEvent,
     record::{self, AcceptOptions},
     triage,
@@ -47,6 +47,7 @@ pub(super) async fn accept(
         _ => (*verdict.node).clone(),
     };
     let mut lost = false;
+    let mut seat = Seat { term, name: &name, taken: false };
     for _ in 0..TRIES {
         if lost && record::recognise(&node, interruption) {
             done(term, interruption, verdict, &node, happened, false);
@@ -56,39 +57,37 @@ pub(super) async fn accept(
         if now > begun.plus(TIME) {
             break;
         }
-        let exclude = early(term, interruption) && term.with_room(|room| room.take(&name));
         let options = AcceptOptions {
-            exclude,
+            exclude: early(term, interruption) && seat.take(),
             stale: verdict.standing.is_polite(),
             sent,
             drain_timeout: term.config.drain.timeout.unwrap_or(seconds(3600)),
         };
         let (body, joins) = match record::accept(&node, interruption, now, &options) {
             record::Accept::Patch { body, joins, .. } => (body, joins),
-            other => {
-                release_room(term, &name, exclude, None);
-                return match other {
-                    record::Accept::Repeat => Some(Accepted::Repeat),
-                    record::Accept::Full => Some(Accepted::Full),
-                    _ => None,
-                };
+            record::Accept::Repeat => {
+                if matches!(interruption.what, What::StateChange(state) if state.is_over()) {
+                    term.tell(super::foreman::Word::InstanceOver(name.clone()));
+                }
+                return Some(Accepted::Repeat);
             }
+            record::Accept::Full => return Some(Accepted::Full),
+            record::Accept::OtherInstance => return None,
         };
         match term.nodes.patch(&name, &body).await {
             Ok(patched) => {
-                release_room(term, &name, exclude, Some(&patched));
+                seat.used(&patched);
                 done(term, interruption, verdict, &patched, happened, joins);
                 return Some(if joins { Accepted::Joined } else { Accepted::New });
             }
             Err(error) => {
                 let problem = error.problem;
                 lost = matches!(problem, Problem::Unreachable | Problem::Unreadable | Problem::Server);
-                release_room(term, &name, exclude, None);
                 match problem {
                     Problem::Conflict => term.metrics.record(RecordEvent::Conflict),
                     _ => warn!(node = %name, %error, "Cannot take the interruption on yet; trying again. The message is kept."),
                 }
-                if !matches!(problem, Problem::Conflict | Problem::Unreachable | Problem::Unreadable | Problem::Server) {
+                if !lost && problem != Problem::Conflict {
                     return None;
                 }
             }
@@ -101,9 +100,32 @@ pub(super) async fn accept(
     None
 }
 
-fn release_room(term: &Term, name: &crate::domain::NodeName, taken: bool, node: Option<&Node>) {
-    if taken {
-        term.with_room(|room| room.settled(name, node));
+/// A place among the nodes that may be out of load balancers; given back unless it was used.
+struct Seat<'a> {
+    term: &'a Term,
+    name: &'a NodeName,
+    taken: bool,
+}
+
+impl Seat<'_> {
+    fn take(&mut self) -> bool {
+        let taken = self.term.with_room(|room| room.take(self.name));
+        self.taken |= taken;
+        taken
+    }
+
+    fn used(&mut self, node: &Node) {
+        if std::mem::take(&mut self.taken) {
+            self.term.with_room(|room| room.settled(self.name, Some(node)));
+        }
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        if self.taken {
+            self.term.with_room(|room| room.settled(self.name, None));
+        }
     }
 }
 

@@ -86,6 +86,7 @@ impl Case {
             let wait = match triage(&self.interruption, &self.known, &self.term.policy, now) {
                 Verdict::Delete(reason) => return self.dispose(reason, Fate::Delete),
                 Verdict::Leave(reason) => return self.dispose(reason, Fate::Leave),
+                verdict @ (Verdict::Complete(_) | Verdict::AnswerLaunch(_) | Verdict::Accept(_)) if self.term.config.dry_run => return self.only_say(&verdict),
                 Verdict::Complete(owed) => return self.complete(owed, MessageOutcome::Completed).await,
                 Verdict::AnswerLaunch(owed) => return self.complete(owed, MessageOutcome::LaunchAnswered).await,
                 Verdict::Accept(accept) => {
@@ -141,7 +142,7 @@ impl Case {
     }
 
     fn beat_if_ours(&mut self) {
-        if self.beating.is_none() && crate::triage::beats(&self.interruption, &self.known, &self.term.policy) {
+        if self.beating.is_none() && !self.term.config.dry_run && crate::triage::beats(&self.interruption, &self.known, &self.term.policy) {
             if let Some(owed) = self.interruption.owed(&self.interruption.instance) {
                 self.term.hooks.own(&owed, self.known.happened, First::Received);
                 self.beating = Some(owed);
@@ -174,6 +175,25 @@ impl Case {
         self.term.metrics.message(Some(self.interruption.kind()), outcome);
         debug!(instance = %self.interruption.instance, kind = self.interruption.kind().as_str(), reason = reason.as_str(), "Not acted on.");
         fate
+    }
+
+    /// A dry run: what would be done is said once for each event. The message reappears by itself.
+    fn only_say(&mut self, verdict: &Verdict) -> Fate {
+        let interruption = &self.interruption;
+        let kind = interruption.kind().as_str();
+        self.term.metrics.message(Some(interruption.kind()), MessageOutcome::DryRun);
+        if self.term.first_said(&interruption.instance, &interruption.event_id, kind) {
+            match verdict {
+                Verdict::Accept(accept) => {
+                    info!(node = %accept.node.name, instance = %accept.instance, kind, standing = ?accept.standing, "Dry run: would cordon and drain the node.");
+                }
+                Verdict::Complete(owed) | Verdict::AnswerLaunch(owed) => {
+                    info!(instance = %owed.key.instance, group = %owed.key.group, hook = %owed.key.hook, kind, "Dry run: would complete the lifecycle action with CONTINUE.");
+                }
+                Verdict::Wait(_) | Verdict::Delete(_) | Verdict::Leave(_) => {}
+            }
+        }
+        Fate::Leave
     }
 
     async fn complete(&mut self, owed: OwedHook, outcome: MessageOutcome) -> Fate {
@@ -239,6 +259,8 @@ fn ask(term: Term, interruption: Interruption, event: Moment, question: Question
             Question::Hook(group, hook) => {
                 heard(term.lookups.hooks.get(group, hook).await, |d| Learnt::Hook(d.map_or(HookAnswer::NoSuchHook, HookAnswer::Described)))
             }
+            // A heartbeat is a write: a dry run sends none, and takes the answer for one that does not come.
+            Question::Beat(_) if term.config.dry_run => Learnt::Nothing,
             Question::Beat(key) => {
                 let owed = OwedHook { key: key.clone(), token: interruption.hook().and_then(|h| h.token.clone()) };
                 match term.hooks.prove(&owed, event).await {

@@ -1,7 +1,7 @@
 //! What every part of one term of leadership shares.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     future::Future,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -15,7 +15,7 @@ use crate::{
     aws::{Clients, Lookups},
     cluster::{Cluster, DaemonSets, EventNote, NodeIndex, Recorder},
     config::Config,
-    domain::{Moment, NodeName},
+    domain::{InstanceId, Moment, NodeName},
     observe::Metrics,
     record::LabelRoom,
     triage,
@@ -62,6 +62,7 @@ pub(super) struct Term {
     pub(super) hooks: Hooks,
     gates: Arc<Mutex<BTreeMap<NodeName, Arc<tokio::sync::Mutex<()>>>>>,
     pub(super) room: Arc<Mutex<LabelRoom>>,
+    said: Arc<Mutex<BTreeSet<String>>>,
     /// Bumped when a Node appears or the index changes its health: who waits for a Node looks again.
     pub(super) arrivals: watch::Sender<u64>,
 }
@@ -88,6 +89,7 @@ impl Term {
             hooks,
             gates: Arc::default(),
             room: Arc::default(),
+            said: Arc::default(),
             arrivals: watch::Sender::new(0),
             standing,
         };
@@ -131,6 +133,15 @@ impl Term {
     /// Asks the label room something.
     pub(super) fn with_room<T>(&self, ask: impl FnOnce(&mut LabelRoom) -> T) -> T {
         ask(&mut self.room.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// This event of a dry run was not spoken of yet.
+    pub(super) fn first_said(&self, instance: &InstanceId, event: &str, kind: &str) -> bool {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.len() >= 10_000 {
+            said.clear();
+        }
+        said.insert(format!("{instance} {kind} {event}"))
     }
 
     /// Has an Event written.

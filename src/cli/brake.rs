@@ -1,0 +1,94 @@
+//! `sundown pause`, `resume` and `release`: what a person decides, written where the leader looks.
+
+use std::{io::Write as _, process::ExitCode};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use serde_json::json;
+
+use crate::{
+    cluster::{
+        self, Cluster, Lane, Target,
+        lease::{LeasePlace, set_paused},
+    },
+    config::{KubeArgs, LeaseArgs},
+    controller::{Clock, Random, Spawner},
+    domain::{PAUSE, RELEASE},
+};
+
+/// The flags of `sundown pause` and `sundown resume`.
+#[derive(Debug, Clone, Args)]
+pub(super) struct PauseArgs {
+    /// One node instead of all
+    #[arg(value_name = "NODE")]
+    node: Option<String>,
+    #[command(flatten)]
+    lease: LeaseArgs,
+    #[command(flatten)]
+    kube: KubeArgs,
+}
+
+/// The flags of `sundown release`.
+#[derive(Debug, Clone, Args)]
+pub(super) struct ReleaseArgs {
+    /// The node whose drain ends. If a lifecycle hook waits it is completed now, and the instance goes
+    #[arg(value_name = "NODE")]
+    node: String,
+    #[command(flatten)]
+    kube: KubeArgs,
+}
+
+pub(super) fn pause(args: PauseArgs, on: bool) -> anyhow::Result<ExitCode> {
+    let word = if on { "paused" } else { "resumed" };
+    block_on(async move {
+        let client = connect(&args.kube).await?;
+        if let Some(node) = args.node {
+            annotate(client, &node, PAUSE, if on { Some("true") } else { None }).await?;
+            say(&format!("The drain of {node} is {word}."));
+            return Ok(());
+        }
+        let (namespace, name) = args.lease.place(&|name| std::env::var(name).ok());
+        let place = LeasePlace { namespace, name };
+        let changed = set_paused(client, &place, on).await.context("the drains are as they were")?;
+        let already = if changed { "" } else { " already" };
+        say(&format!("All drains are {word}{already} (Lease {}/{}).", place.namespace, place.name));
+        Ok(())
+    })
+}
+
+pub(super) fn release(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
+    block_on(async move {
+        let client = connect(&args.kube).await?;
+        annotate(client, &args.node, RELEASE, Some("true")).await?;
+        say(&format!("The leader ends the drain of {} and completes what it owes.", args.node));
+        Ok(())
+    })
+}
+
+async fn connect(args: &KubeArgs) -> anyhow::Result<kube::Client> {
+    let options = cluster::ConnectOptions { kubeconfig: args.kubeconfig.clone(), context: args.context.clone() };
+    cluster::connect(&options).await.context("no API server to talk to (`--kubeconfig`)")
+}
+
+/// Sets or removes an annotation of a Node.
+async fn annotate(client: kube::Client, node: &str, key: &str, value: Option<&str>) -> anyhow::Result<()> {
+    let cluster = Cluster::plain(client, Clock::system(), Random::from_entropy(), Spawner::new());
+    if node.is_empty() || !node.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b)) {
+        bail!("`{node}` cannot be the name of a node");
+    }
+    let patch = json!({"metadata": {"annotations": {key: value}}});
+    let request = http::Request::patch(format!("/api/v1/nodes/{node}"))
+        .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
+        .body(serde_json::to_vec(&patch)?)?;
+    cluster.call(Target::PatchNode, Lane::Ordinary, node, request).await.context("nothing was changed")?;
+    Ok(())
+}
+
+fn say(text: &str) {
+    writeln!(std::io::stdout(), "{text}").ok();
+}
+
+fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<ExitCode> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,78 @@
+//! `sundown run`: the service, against AWS and a Kubernetes API server.
+
+use std::{io::Write as _, process::ExitCode, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use clap::ArgMatches;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::{
+    aws, cluster,
+    config::{Config, RunArgs, print_config},
+    controller::{self, Board, Clock, Parts, Random, Spawner},
+    domain::seconds,
+    observe::{Admin, Loops, Metrics, Readiness, logs},
+};
+
+pub(super) fn main(args: RunArgs, matches: Option<&ArgMatches>) -> anyhow::Result<ExitCode> {
+    let print = args.print_config;
+    let config = args.config(&|name| std::env::var(name).ok())?;
+    if let (true, Some(matches)) = (print, matches) {
+        write!(std::io::stdout(), "{}", print_config(matches, &config))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    logs::init(&config.service.log_level, config.service.log_format)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
+    runtime.block_on(serve(Arc::new(config)))?;
+    // Whatever still runs now has nothing to say any more.
+    runtime.shutdown_timeout(Duration::from_millis(200));
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
+    let (clock, random, spawner) = (Clock::system(), Random::from_entropy(), Spawner::new());
+    let shutdown = CancellationToken::new();
+    on_signals(shutdown.clone(), &spawner)?;
+    let options = cluster::ConnectOptions { kubeconfig: config.kube.kubeconfig.clone(), context: config.kube.context.clone() };
+    let kube = cluster::connect(&options).await.context("no API server to talk to (`--kubeconfig`, or run in the cluster)")?;
+    let region = config.aws.region.clone();
+    let aws = aws::load(aws::Options { region, endpoint_url: config.aws.endpoint_url.clone() }).await;
+    let metrics = Arc::new(Metrics::new(&controller::words()));
+    let (loops, readiness) = (Loops::new(clock), Readiness::default());
+    if let Some(address) = config.service.admin {
+        let admin = Admin { metrics: Arc::clone(&metrics), loops: loops.clone(), readiness: readiness.clone() };
+        let bound = admin.start(address, &spawner, CancellationToken::new()).await.with_context(|| {
+            format!("cannot listen on {address} for /metrics, /livez and /readyz; choose another with --admin-address, or switch it off with `none`")
+        })?;
+        info!(address = %bound, "The admin listener is up.");
+    }
+    let parts = Parts { config, kube, aws, clock, random, spawner: spawner.clone(), metrics, loops, readiness, board: Board::default(), shutdown };
+    controller::serve(parts).await;
+    info!("Stopped.");
+    tokio::time::timeout(seconds(1), spawner.finished(Duration::from_millis(200))).await.ok();
+    Ok(())
+}
+
+/// The first SIGTERM or SIGINT ends the service in good order, a second one at once.
+fn on_signals(shutdown: CancellationToken, spawner: &Spawner) -> anyhow::Result<()> {
+    let mut term = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut int = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    // It lives as long as the process.
+    drop(spawner.spawn(async move {
+        for turn in 0.. {
+            tokio::select! {
+                biased;
+                _ = term.recv() => {}
+                _ = int.recv() => {}
+            }
+            if turn > 0 {
+                warn!("A second signal: exiting at once.");
+                std::process::exit(130);
+            }
+            shutdown.cancel();
+        }
+    }));
+    Ok(())
+}

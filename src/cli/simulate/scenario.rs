@@ -1,0 +1,176 @@
+//! Scenarios: what is in the cluster, and what happens to it.
+
+use std::{path::Path, time::Duration};
+
+use serde::{Deserialize, Deserializer};
+
+use crate::config::parse_duration;
+
+/// A scenario, read from YAML (or JSON, which is YAML).
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct Scenario {
+    /// In a few words.
+    pub(super) name: String,
+    /// The groups of nodes.
+    pub(super) groups: Vec<Group>,
+    /// What runs on them.
+    #[serde(default)]
+    pub(super) workloads: Vec<Workload>,
+    /// What happens, each at its time after the start.
+    pub(super) events: Vec<Event>,
+    /// It is over when everything has come to rest, at the latest then.
+    #[serde(default = "an_hour", deserialize_with = "duration")]
+    pub(super) until: Duration,
+}
+
+/// An Auto Scaling group whose instances are nodes.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct Group {
+    pub(super) name: String,
+    pub(super) nodes: usize,
+    #[serde(default)]
+    pub(super) spot: bool,
+    #[serde(default)]
+    pub(super) hook: Option<Hook>,
+}
+
+/// A terminate hook.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct Hook {
+    pub(super) name: String,
+    #[serde(deserialize_with = "duration")]
+    pub(super) heartbeat_timeout: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(super) enum Kind {
+    Deployment,
+    StatefulSet,
+    DaemonSet,
+}
+
+/// A workload with its pods' habits and its budget.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct Workload {
+    pub(super) kind: Kind,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) replicas: usize,
+    /// `terminationGracePeriodSeconds`.
+    #[serde(default, deserialize_with = "some_duration")]
+    pub(super) grace: Option<Duration>,
+    /// How long its processes take to stop.
+    #[serde(default, deserialize_with = "some_duration")]
+    pub(super) stop: Option<Duration>,
+    /// From its start to being ready.
+    #[serde(default, deserialize_with = "some_duration")]
+    pub(super) ready: Option<Duration>,
+    #[serde(default)]
+    pub(super) budget: Option<Budget>,
+}
+
+/// A disruption budget over a workload's pods.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct Budget {
+    #[serde(default)]
+    pub(super) min_available: Option<serde_json::Value>,
+    #[serde(default)]
+    pub(super) max_unavailable: Option<serde_json::Value>,
+}
+
+/// Something that happens.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct Event {
+    #[serde(deserialize_with = "duration")]
+    pub(super) at: Duration,
+    #[serde(default)]
+    pub(super) scale_in: Option<Instances>,
+    #[serde(default)]
+    pub(super) spot: Option<Instances>,
+    #[serde(default)]
+    pub(super) rebalance: Option<Instances>,
+    #[serde(default)]
+    pub(super) stop: Option<Instances>,
+}
+
+/// So many instances of a group.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct Instances {
+    pub(super) group: String,
+    pub(super) count: usize,
+}
+
+/// The scenario could not be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ScenarioError {
+    #[error("cannot read the scenario {path}: {source}")]
+    Read { path: String, source: std::io::Error },
+    #[error("cannot understand the scenario {path}: {why} (the built-in one is in docs/scenarios/default.yaml)")]
+    Parse { path: String, why: String },
+    #[error("the scenario names the group `{0}`, which it does not have")]
+    NoSuchGroup(String),
+}
+
+const DEFAULT: &str = include_str!("../../../docs/scenarios/default.yaml");
+
+impl Scenario {
+    /// The scenario in this file; the built-in one without a file.
+    pub(super) fn load(path: Option<&Path>) -> Result<Self, ScenarioError> {
+        let (name, text) = match path {
+            None => ("(built in)".to_owned(), DEFAULT.to_owned()),
+            Some(path) => {
+                let name = path.display().to_string();
+                let text = std::fs::read_to_string(path).map_err(|source| ScenarioError::Read { path: name.clone(), source })?;
+                (name, text)
+            }
+        };
+        let scenario: Self = serde_saphyr::from_str(&text).map_err(|e| ScenarioError::Parse { path: name, why: e.to_string() })?;
+        for event in &scenario.events {
+            for some in [&event.scale_in, &event.spot, &event.rebalance, &event.stop].into_iter().flatten() {
+                if !scenario.groups.iter().any(|g| g.name == some.group) {
+                    return Err(ScenarioError::NoSuchGroup(some.group.clone()));
+                }
+            }
+        }
+        Ok(scenario)
+    }
+}
+
+fn an_hour() -> Duration {
+    Duration::from_hours(1)
+}
+
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    parse_duration(&text).map_err(serde::de::Error::custom)
+}
+
+fn some_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    duration(deserializer).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_scenario_is_one() {
+        let scenario = Scenario::load(None).unwrap();
+        assert!(scenario.groups.iter().map(|g| g.nodes).sum::<usize>() >= 24);
+        assert!(scenario.events.iter().any(|e| e.scale_in.is_some()) && scenario.events.iter().any(|e| e.spot.is_some()));
+    }
+
+    #[test]
+    fn a_scenario_that_cannot_be_read_says_why() {
+        let error = Scenario::load(Some(Path::new("/nowhere/at-all.yaml"))).unwrap_err().to_string();
+        assert!(error.contains("/nowhere/at-all.yaml"), "{error}");
+    }
+}

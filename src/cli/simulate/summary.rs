@@ -1,0 +1,142 @@
+//! How a simulation went.
+
+use std::{collections::BTreeMap, io};
+
+use serde::Serialize;
+
+use super::scenario::Scenario;
+use crate::{
+    controller::{Board, NodeReport},
+    domain::{Moment, MomentExt},
+    sim::World,
+};
+
+/// How a simulation went. The same seed gives the same bytes.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Summary {
+    scenario: String,
+    seed: u64,
+    seconds: u64,
+    /// Everything came to rest before the scenario's end.
+    at_rest: bool,
+    nodes: BTreeMap<String, NodeSummary>,
+    hooks: Vec<HookSummary>,
+    calls: Calls,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NodeSummary {
+    instance: String,
+    kind: &'static str,
+    /// From the start of the scenario, in milliseconds.
+    cordoned_after_ms: u128,
+    /// From the cordon, in milliseconds.
+    drained_after_ms: Option<u128>,
+    ended: &'static str,
+    evictions: u64,
+    refusals: u64,
+    deletes: u64,
+    forced: Vec<String>,
+    blocked_seconds: BTreeMap<&'static str, u64>,
+    heartbeats: u64,
+    completed_with: Vec<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HookSummary {
+    instance: String,
+    hook: String,
+    open_seconds: u64,
+    ended: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Calls {
+    aws: BTreeMap<String, u64>,
+    kubernetes: BTreeMap<String, u64>,
+}
+
+impl Summary {
+    pub(super) fn of(scenario: &Scenario, seed: u64, begun: Moment, ended: Moment, at_rest: bool, board: &Board, world: &World) -> Self {
+        let nodes = board.snapshot().iter().map(|(name, r)| (name.to_string(), node(r, begun))).collect();
+        let hooks = world.aws.actions().iter().map(|a| HookSummary {
+            instance: a.instance.clone(),
+            hook: a.hook.clone(),
+            open_seconds: a.end.as_ref().map_or(ended, |e| e.at).since_or_zero(a.started).as_secs(),
+            ended: a.end.as_ref().map_or_else(|| "open".to_owned(), |e| format!("{:?}", e.verdict)),
+        });
+        let aws = world.aws.counts().into_iter().map(|(api, outcomes)| (api, outcomes.values().sum())).collect();
+        let kubernetes = world.kube.counts().into_iter().map(|((verb, resource), n)| (format!("{verb} {resource}"), n)).collect();
+        Self {
+            scenario: scenario.name.clone(),
+            seed,
+            seconds: ended.since_or_zero(begun).as_secs(),
+            at_rest,
+            nodes,
+            hooks: hooks.collect(),
+            calls: Calls { aws, kubernetes },
+        }
+    }
+
+    pub(super) const fn is_at_rest(&self) -> bool {
+        self.at_rest
+    }
+
+    pub(super) fn write_json(&self, out: &mut impl io::Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, self)?;
+        writeln!(out)
+    }
+
+    pub(super) fn write_text(&self, out: &mut impl io::Write) -> io::Result<()> {
+        writeln!(out, "\n{} (seed {}): {} min {} s of simulated time\n", self.scenario, self.seed, self.seconds / 60, self.seconds % 60)?;
+        writeln!(
+            out,
+            "{:<42} {:<14} {:>9} {:>8} {:<11} {:>7} {:>6} {:>5}  {:<9} blocked",
+            "node", "kind", "cordoned", "drained", "ended", "evicted", "forced", "beats", "completed"
+        )?;
+        for (name, n) in &self.nodes {
+            let blocked: Vec<_> = n.blocked_seconds.iter().filter(|(_, s)| **s > 0).map(|(why, s)| format!("{why} {s} s")).collect();
+            writeln!(
+                out,
+                "{name:<42} {:<14} {:>7} s {:>6} s {:<11} {:>7} {:>6} {:>5}  {:<9} {}",
+                n.kind,
+                n.cordoned_after_ms / 1000,
+                n.drained_after_ms.map_or_else(|| "-".to_owned(), |ms| (ms / 1000).to_string()),
+                n.ended,
+                n.evictions,
+                n.forced.len(),
+                n.heartbeats,
+                n.completed_with.join(" "),
+                blocked.join(", ")
+            )?;
+        }
+        let forced: Vec<_> = self.nodes.values().flat_map(|n| &n.forced).map(String::as_str).collect();
+        if !forced.is_empty() {
+            writeln!(out, "\nForced by a deadline: {}", forced.join(", "))?;
+        }
+        if !self.at_rest {
+            writeln!(out, "\nNot everything came to rest before the scenario's end.")?;
+        }
+        Ok(())
+    }
+}
+
+fn node(r: &NodeReport, begun: Moment) -> NodeSummary {
+    NodeSummary {
+        instance: r.instance.clone(),
+        kind: r.kind,
+        cordoned_after_ms: r.cordoned.since_or_zero(begun).as_millis(),
+        drained_after_ms: r.drained.map(|at| at.since_or_zero(r.cordoned).as_millis()),
+        ended: r.phase,
+        evictions: r.evictions,
+        refusals: r.refusals,
+        deletes: r.deletes,
+        forced: r.forced.clone(),
+        blocked_seconds: r.blocked_for.clone(),
+        heartbeats: r.heartbeats,
+        completed_with: r.completed.clone(),
+    }
+}

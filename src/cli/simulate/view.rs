@@ -1,0 +1,127 @@
+//! The drains as they happen: one line a node, refreshed in place on a terminal, plain lines otherwise.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    io::{IsTerminal as _, Write as _},
+    time::Duration,
+};
+
+use crate::{
+    controller::NodeReport,
+    domain::{Moment, MomentExt, NodeName},
+};
+
+pub(super) struct View {
+    on: bool,
+    terminal: bool,
+    begun: Moment,
+    drawn: usize,
+    /// What was last printed of a node, where lines are plain.
+    told: BTreeMap<NodeName, String>,
+    /// When the terminal was last drawn, on the clock of the person who looks at it.
+    drawn_at: Option<std::time::SystemTime>,
+}
+
+/// A terminal is redrawn this often at most.
+const REDRAW: Duration = Duration::from_millis(40);
+
+impl View {
+    pub(super) fn new(on: bool, begun: Moment) -> Self {
+        let terminal = std::io::stdout().is_terminal();
+        Self { on, terminal, begun, drawn: 0, told: BTreeMap::new(), drawn_at: None }
+    }
+
+    /// Something happened.
+    pub(super) fn say(&mut self, at: Duration, text: &str) {
+        if self.on {
+            self.print(&format!("{}  {text}\n", stamp(at)), true);
+        }
+    }
+
+    /// Shows the drains as they are.
+    pub(super) fn show(&mut self, drains: &BTreeMap<NodeName, NodeReport>, now: Moment) {
+        if !self.on {
+            return;
+        }
+        let at = now.since_or_zero(self.begun);
+        if self.terminal {
+            if self.is_drawn_just_now() {
+                return;
+            }
+            let lines: String = drains.iter().fold(String::new(), |mut all, (name, r)| {
+                writeln!(all, "{}  {}", stamp(at), line(name, r, now)).ok();
+                all
+            });
+            self.print(&lines, false);
+            self.drawn = drains.len();
+            return;
+        }
+        for (name, report) in drains {
+            let state = format!("{} {} {:?}", report.phase, report.left, report.blocked);
+            if self.told.get(name) != Some(&state) {
+                self.told.insert(name.clone(), state);
+                self.print(&format!("{}  {}\n", stamp(at), line(name, report, now)), false);
+            }
+        }
+    }
+
+    fn is_drawn_just_now(&mut self) -> bool {
+        #[allow(clippy::disallowed_methods, reason = "how often a person's screen is redrawn has nothing to do with simulated time")]
+        let now = std::time::SystemTime::now();
+        let recent = self.drawn_at.and_then(|at| now.duration_since(at).ok()).is_some_and(|d| d < REDRAW);
+        if !recent {
+            self.drawn_at = Some(now);
+        }
+        recent
+    }
+
+    /// Prints over what was drawn; what is said stays above it.
+    fn print(&mut self, text: &str, stays: bool) {
+        let mut out = std::io::stdout().lock();
+        if self.terminal && self.drawn > 0 {
+            // Up over the lines that were drawn, and everything below away.
+            write!(out, "\x1b[{}A\x1b[J", self.drawn).ok();
+            self.drawn = 0;
+        }
+        write!(out, "{text}").ok();
+        out.flush().ok();
+        if stays {
+            self.drawn_at = None;
+        }
+    }
+
+    /// The summary follows.
+    pub(super) fn finish(&mut self) {
+        if self.on && self.terminal && self.drawn > 0 {
+            self.print("", true);
+        }
+    }
+}
+
+fn stamp(at: Duration) -> String {
+    let s = at.as_secs();
+    format!("{:>2}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
+}
+
+fn line(name: &NodeName, r: &NodeReport, now: Moment) -> String {
+    let mut text = format!("{name:<42} {:<14} {:<12}", r.kind, r.phase);
+    if r.drained.is_some() {
+        write!(text, " after {} s, {} evictions, {} forced", r.took(now).as_secs(), r.evictions, r.forced.len()).ok();
+        if !r.completed.is_empty() {
+            write!(text, ", completed {}", r.completed.join(" ")).ok();
+        }
+        return text;
+    }
+    write!(text, " {:>3} pods left", r.left).ok();
+    if let Some(ends) = r.ends_at {
+        write!(text, ", {} s to go", ends.since_or_zero(now).as_secs()).ok();
+    }
+    if let Some(first) = r.blocked.first() {
+        write!(text, ", blocked: {first}").ok();
+        if r.blocked.len() > 1 {
+            write!(text, " and {} more", r.blocked.len() - 1).ok();
+        }
+    }
+    text
+}
