@@ -4,6 +4,9 @@
 //! [`Verdict::Wait`], it notes that ([`Knowledge::note`]), asks the questions named there, fills in what it learns, and calls
 //! again: on every answer, on every change of the index that concerns the instance, and at the moment that the verdict names.
 //!
+//! A message that the parser calls irrelevant gets `policy.dispose(Reason::Irrelevant)`. A message with several interruptions is
+//! deleted when each of them is accepted, completed or deleted, and left when one of them is.
+//!
 //! Whatever a verdict rests on is in the `Knowledge`, so the table can be read, and tested, row by row. Four rules run through it:
 //!
 //! - a Node that the cluster knows needs no word of AWS, unless its interruption is stale or a managed tag is asked for;

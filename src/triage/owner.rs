@@ -49,6 +49,11 @@ pub(super) fn group_is_ours(known: &Knowledge, cluster: &str) -> Option<bool> {
     known.group.as_ref().map(|answer| matches!(answer, GroupAnswer::Tags(tags) if read(tags, cluster) == Names::Us))
 }
 
+/// These tags name another cluster and not ours.
+pub(super) fn names_others(tags: &BTreeMap<String, String>, policy: &Policy) -> bool {
+    policy.cluster_name.as_deref().is_some_and(|cluster| read(tags, cluster) == Names::Others)
+}
+
 /// The tags that say of which cluster something is: those of the cloud provider, of EKS, and of the cluster autoscaler.
 fn read(tags: &BTreeMap<String, String>, cluster: &str) -> Names {
     let named = tags.iter().filter_map(|(key, value)| {

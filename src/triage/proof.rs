@@ -24,12 +24,15 @@ fn own_time(interruption: &Interruption, known: &Knowledge, staleness: &Stalenes
 }
 
 /// For an interruption that was accepted as [`super::Standing::Unproved`]: `Some(true)` when what is known now disproves it (its
-/// drain ends and the Node is put back), `Some(false)` when it proves it, `None` while it does neither.
-///
-/// Proof: EC2 says that the instance is going or gone, or one heartbeat was accepted. Disproof of a hook: "No active Lifecycle
-/// Action", while EC2, asked no sooner, does not say that the instance ends. Disproof of anything else: it runs.
+/// drain ends and the Node is put back), `Some(false)` when it holds (force is allowed from now on), `None` while neither is known.
 #[must_use]
 pub fn disproved(interruption: &Interruption, known: &Knowledge) -> Option<bool> {
+    disproof(interruption, known).or_else(|| was_in_time(interruption, known).then_some(false))
+}
+
+/// Proof (`Some(false)`): EC2 says that the instance is going or gone, or one heartbeat was accepted. Disproof (`Some(true)`) of a
+/// hook: "No active Lifecycle Action", while EC2, asked no sooner, does not say that the instance ends. Of anything else: it runs.
+pub(super) fn disproof(interruption: &Interruption, known: &Knowledge) -> Option<bool> {
     let ends = state(known).map(InstanceState::is_ending);
     let hook = matches!(interruption.what, What::Terminate(_));
     let open = known.beat.filter(|_| hook).map(|beat| beat.accepted);
@@ -39,6 +42,12 @@ pub fn disproved(interruption: &Interruption, known: &Knowledge) -> Option<bool>
         (Some(false), Some(false)) if asked_since_beat(known) => Some(true),
         _ => None,
     }
+}
+
+/// A hook that was thought stale while its HeartbeatTimeout was not known, and was read within it.
+fn was_in_time(interruption: &Interruption, known: &Knowledge) -> bool {
+    let described = matches!((&interruption.what, &known.hook), (What::Terminate(_), Some(HookAnswer::Described(_))));
+    described && !is_stale(interruption, known, &Staleness::default(), known.received)
 }
 
 /// What EC2 said of the instance since the message was received. Of one that it does not know any more: terminated.

@@ -7,7 +7,7 @@ use super::{
     owner::{self, Owner},
     proof,
 };
-use crate::domain::{HookAction, InstanceState, Interruption, Moment, MomentExt, Node, OwedHook, PoolEnd, What, seconds};
+use crate::domain::{HookAction, InstanceState, Interruption, Moment, MomentExt, Node, OwedHook, PoolEnd, Ready, What, seconds};
 
 /// How old what EC2 said of an instance may be when it only tells whose it is: a queue full of foreign events asks once.
 const OWNER_MEMORY: Duration = seconds(300);
@@ -96,7 +96,7 @@ impl Case<'_> {
         if !proof::is_stale(self.interruption, self.known, &self.policy.staleness, self.now) {
             return self.accept(node, Standing::Timely);
         }
-        match proof::disproved(self.interruption, self.known) {
+        match proof::disproof(self.interruption, self.known) {
             Some(true) => self.policy.dispose(Reason::Stale),
             Some(false) => self.accept(node, Standing::Proved),
             None => self.unproved(node),
@@ -114,14 +114,17 @@ impl Case<'_> {
 
     // No Node is known, and that means nothing. A hook that is ours must be beaten meanwhile.
     fn while_the_index_is_away(&self) -> Verdict {
-        let group = self.question_of_group();
+        let mut ask = self.question_of_group();
+        if self.has_managed_tag().is_none() {
+            ask.extend(self.questions_of_managed_tag().into_iter().filter(|q| matches!(q, Question::Instance { .. })));
+        }
         let patient_until = self.known.received.plus(PATIENCE_WITH_INDEX);
-        if group.is_empty() || self.policy.cluster_name.is_none() {
+        if self.policy.cluster_name.is_none() || self.owed().is_none() || ask.is_empty() {
             wait(Vec::new(), None)
         } else if self.now < patient_until {
             wait(Vec::new(), Some(patient_until))
         } else {
-            wait(group, None)
+            wait(ask, None)
         }
     }
 
@@ -175,10 +178,12 @@ impl Case<'_> {
         }
     }
 
-    /// The Node of the instance. A Node whose providerID names another instance never is, whatever it is called. Of several (one
-    /// is what a re-registration left behind), the one that is ready, else the youngest.
+    /// The Node of the instance. A Node whose providerID names another instance never is, whatever it is called; and two networks
+    /// may use one private DNS name, so it does not count for an instance that names another cluster. Of several (one is what a
+    /// re-registration left behind), the one that is ready, else the youngest.
     fn node(&self) -> Option<Arc<Node>> {
         let facts = self.known.instance.as_ref().and_then(|answer| answer.facts.as_ref());
+        let facts = facts.filter(|facts| facts.id == self.interruption.instance && !owner::names_others(&facts.tags, self.policy));
         let listed = self.known.listed.iter().flat_map(|(_, nodes)| nodes);
         self.known
             .nodes
@@ -186,9 +191,9 @@ impl Case<'_> {
             .chain(listed)
             .filter(|node| match &node.instance {
                 Some(instance) => *instance == self.interruption.instance,
-                None => facts.is_some_and(|facts| facts.id == self.interruption.instance && Knowledge::is_called(node, facts)),
+                None => facts.is_some_and(|facts| Knowledge::is_called(node, facts)),
             })
-            .max_by_key(|node| (node.ready == crate::domain::Ready::True, node.created, &node.name))
+            .max_by_key(|node| (node.ready == Ready::True, node.created, &node.name))
             .cloned()
     }
 

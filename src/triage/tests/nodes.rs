@@ -123,6 +123,31 @@ fn c39_a_node_of_another_instance_is_never_taken_for_this_one() {
 }
 
 #[test]
+fn a_private_dns_name_does_not_count_for_an_instance_that_names_another_cluster() {
+    let elsewhere = InstanceFacts { private_dns: Some(DNS.to_owned()), ..facts(InstanceState::Running, theirs()) };
+    let known = Knowledge { nodes: vec![Arc::new(node(DNS, None))], instance: answer(Some(elsewhere)), ..fresh() };
+    assert_eq!(verdict(&spot(), &known, &policy()), Verdict::Delete(Reason::Foreign), "two networks may have the same addresses");
+    assert_eq!(verdict(&terminate(), &known, &policy()), Verdict::Delete(Reason::Foreign));
+    assert!(!beats(&terminate(), &known, &policy()));
+}
+
+#[test]
+fn a_node_without_provider_id_goes_by_the_private_dns_name_or_the_instance_id() {
+    let known_as = InstanceFacts { private_dns: Some(DNS.to_owned()), ..facts(InstanceState::Running, ours()) };
+    for (name, dns, instance, is_it) in [
+        (DNS, None, None, true),
+        ("n", Some(DNS), None, true),
+        (INSTANCE, None, None, true),
+        ("n", None, None, false),
+        (OTHER, None, None, false),
+        (DNS, Some(DNS), Some(OTHER), false),
+    ] {
+        let n = Node { dns: dns.map(str::to_owned), ..node(name, instance) };
+        assert_eq!(Knowledge::is_called(&n, &known_as), is_it, "{n:?}");
+    }
+}
+
+#[test]
 fn c39_of_two_nodes_with_the_same_instance_the_ready_one_counts_then_the_younger() {
     let with = |name, ready, created: u64| Arc::new(Node { ready, created: Some(now().minus(seconds(created))), ..node(name, Some(INSTANCE)) });
     for (nodes, expected) in [

@@ -169,6 +169,16 @@ fn a_disproof_that_comes_during_the_drain_is_seen() {
 }
 
 #[test]
+fn a_hook_that_is_described_only_during_the_drain_holds_when_it_was_read_within_its_timeout() {
+    let polite = Knowledge { asked: Some(now()), ..aged(600) };
+    assert_eq!(disproved(&terminate(), &polite), None);
+    assert_eq!(disproved(&terminate(), &Knowledge { hook: described(3600), ..polite.clone() }), Some(false));
+    assert_eq!(disproved(&terminate(), &Knowledge { hook: described(300), ..polite.clone() }), None);
+    let closed = Knowledge { hook: described(3600), beat: beat(false), instance: says(InstanceState::Running), ..polite };
+    assert_eq!(disproved(&terminate(), &closed), Some(true), "a disproof weighs more");
+}
+
+#[test]
 fn a_stale_hook_is_beaten_while_it_is_unproved() {
     assert!(beats(&terminate(), &aged(3600), &policy()));
 }

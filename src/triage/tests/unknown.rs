@@ -53,6 +53,8 @@ fn while_the_index_is_away_a_hook_is_found_to_be_ours_by_its_group_and_beaten() 
     assert!(beats(&terminate(), &told, &policy()));
     assert!(!beats(&terminate(), &told, &nameless()));
     assert_eq!(asks(triage(&terminate(), &known, &nameless(), now().plus(seconds(10)))), [], "the tags would say nothing");
+    assert_eq!(asks(triage(&spot(), &known, &policy(), now().plus(seconds(10)))), [], "nothing to beat");
+    assert_eq!(asks(triage(&terminate(), &told, &tagged("managed"), now().plus(seconds(10)))), [ask_instance(long_ago())]);
 }
 
 #[test]
