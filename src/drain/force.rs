@@ -44,7 +44,7 @@ impl Limits {
 }
 
 /// The shortest grace period that is ever given. 0 would kill at once, without the API waiting for the kubelet.
-const SHORTEST: Duration = seconds(1);
+pub(super) const SHORTEST: Duration = seconds(1);
 
 /// The grace period, in seconds, of a pod that is to be gone by `force_at`: its own, or what is left, at least 1.
 ///

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{BlockReason, Class, DeleteWhy, Limits, Note, Order, Settings, force};
-use crate::domain::{Moment, MomentExt, Pod, PodKey, seconds};
+use crate::domain::{Moment, MomentExt, Pod, PodKey};
 
 /// Whether a pod counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub(super) struct Entry {
     /// What the dispatcher believes to be wanted.
     pub(super) told: Wish,
     /// An eviction of it was refused, had no answer, or had no effect: from here on it may be deleted.
-    pub(super) refused: bool,
+    pub(super) refused: Option<BlockReason>,
     /// When an order was last accepted, as long as no deletion time is seen.
     pub(super) accepted_at: Option<Moment>,
     /// The server said that it is gone; the watch will follow.
@@ -114,7 +114,7 @@ impl Entry {
             belongs: Belongs::at_first_sight(&pod),
             pod: Arc::new(pod),
             told: Wish::Nothing,
-            refused: false,
+            refused: None,
             accepted_at: None,
             gone: false,
             block: None,
@@ -148,7 +148,7 @@ impl Entry {
             return Wish::Nothing;
         }
         if self.pod.deletion.is_some() {
-            return if self.outlives_the_deadline(rules) { Wish::Delete(DeleteWhy::Shortened) } else { Wish::Nothing };
+            return if self.outlives_the_deadline(rules, now) { Wish::Delete(DeleteWhy::Shortened) } else { Wish::Nothing };
         }
         if self.own && !rules.own_may_go {
             return Wish::Nothing;
@@ -161,11 +161,12 @@ impl Entry {
         }
     }
 
-    /// It is terminating, but will not have ended by the deadline; and was not yet shortened towards it.
-    fn outlives_the_deadline(&self, rules: &Rules<'_>) -> bool {
+    /// It is terminating, but will not have ended by the deadline (or a second from now, where that is later); and was not yet
+    /// shortened towards it.
+    fn outlives_the_deadline(&self, rules: &Rules<'_>, now: Moment) -> bool {
         let late = |end: Moment, force_at: Moment| end > force_at.plus(rules.settings.shorten_slack);
         let Some((deletion, force_at)) = self.pod.deletion.zip(rules.limits.force_at) else { return false };
-        late(deletion, force_at) && self.shortened_for.is_none_or(|before| late(before, force_at))
+        late(deletion, force_at.max(now.plus(force::SHORTEST))) && self.shortened_for.is_none_or(|before| late(before, force_at))
     }
 
     /// From when on it may be deleted by force: only once its eviction was refused or had no answer, or was accepted without effect.
@@ -173,8 +174,8 @@ impl Entry {
         let from = force::delete_from(rules.settings.force, rules.limits, self.pod.grace)?;
         match self.accepted_at {
             // Just accepted: its deletion time is on its way to us, unless the deadline cannot wait for it.
-            Some(at) => Some(at.plus(rules.settings.intercepted_after).min(rules.limits.force_at?.minus(seconds(1))).max(from)),
-            None => self.refused.then_some(from),
+            Some(at) => Some(at.plus(rules.settings.intercepted_after).min(rules.limits.force_at?.minus(force::SHORTEST)).max(from)),
+            None => self.refused.map(|_| from),
         }
     }
 
@@ -207,7 +208,7 @@ impl Entry {
         } else if let Some(at) = self.accepted_at
             && at.plus(settings.intercepted_after) <= now
         {
-            self.refused = true;
+            self.refused = Some(BlockReason::Intercepted);
             self.blocked_by(BlockReason::Intercepted, String::new(), at);
         }
     }
@@ -258,7 +259,7 @@ impl Entry {
                 Some(Note::ShortenedGrace { pod, grace: *grace, own })
             }
             Order::Delete { grace, .. } => {
-                let reason = self.block.as_ref().map_or(BlockReason::Error, |b| b.reason);
+                let reason = self.refused.unwrap_or(BlockReason::Intercepted);
                 (!std::mem::replace(&mut self.forced, true)).then_some(Note::Forced { pod, grace: *grace, reason })
             }
             Order::Evict { grace, .. } => {
@@ -273,7 +274,7 @@ impl Entry {
     /// An order for it was refused or had no answer. A terminating pod is not blocked by that.
     pub(super) fn refuse(&mut self, now: Moment, class: Class, order: &Order, message: String) {
         if matches!(order, Order::Evict { .. }) {
-            self.refused = true;
+            self.refused = class.blocks();
         }
         if self.pod.deletion.is_none() {
             self.accepted_at = None;

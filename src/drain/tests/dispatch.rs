@@ -1,1 +1,394 @@
-//! To come.
+//! The dispatcher alone.
+
+use super::*;
+
+/// A dispatcher with what it let go, in order.
+struct Bench {
+    d: Dispatcher,
+    gone: Vec<String>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self { d: Dispatcher::new(DispatchSettings::default()), gone: Vec::new() }
+    }
+
+    /// What this input lets go.
+    fn step(&mut self, now: Moment, input: DispatchInput) -> Vec<String> {
+        let gone: Vec<_> = self.d.step(now, input).into_iter().map(|DispatchEffect::Go { uid, .. }| uid.to_string()).collect();
+        self.gone.extend(gone.iter().cloned());
+        gone
+    }
+
+    fn want(&mut self, now: Moment, node: &str, pod: Pod) -> Vec<String> {
+        self.step(now, DispatchInput::Want { node: node.into(), pod: Arc::new(pod), delete: false })
+    }
+
+    fn delete(&mut self, now: Moment, node: &str, pod: Pod) -> Vec<String> {
+        self.step(now, DispatchInput::Want { node: node.into(), pod: Arc::new(pod), delete: true })
+    }
+
+    fn answer(&mut self, now: Moment, name: &str, class: Class) -> Vec<String> {
+        self.step(now, DispatchInput::Answer { uid: name.into(), class })
+    }
+
+    fn turn(&mut self, node: &str, relaxed: bool, deadline: u64, left: usize) {
+        self.step(at(0), DispatchInput::Turn { node: node.into(), turn: Turn { relaxed, deadline: at(deadline), left } });
+    }
+
+    fn budget(&mut self, now: Moment, allowed: i64) -> Vec<String> {
+        self.step(now, DispatchInput::Budget(budget("pdb", allowed)))
+    }
+}
+
+fn other(name: &str) -> Pod {
+    Pod { labels: [("app".to_owned(), "other".to_owned())].into(), ..pod(name) }
+}
+
+fn names(prefix: &str, n: usize) -> Vec<String> {
+    (0..n).map(|i| format!("{prefix}{i:03}")).collect()
+}
+
+#[test]
+fn no_more_than_32_orders_are_under_way() {
+    let mut b = Bench::new();
+    for name in names("p", 40) {
+        b.want(at(0), "n1", pod(&name));
+    }
+    assert_eq!(b.gone.len(), 32);
+    assert_eq!(b.answer(at(1), "p000", Class::Accepted), ["p032"]);
+    assert_eq!(b.d.status(), DispatchStatus { in_flight: 32, waiting: 7, ..DispatchStatus::default() });
+}
+
+#[test]
+fn under_a_budget_go_as_many_as_it_allows_at_most_eight_at_least_one() {
+    for (allowed, at_once) in [(0, 1), (1, 1), (3, 3), (8, 8), (50, 8)] {
+        let mut b = Bench::new();
+        b.budget(at(0), allowed);
+        for name in names("p", 40) {
+            b.want(at(0), "n1", pod(&name));
+        }
+        assert_eq!(b.gone.len(), at_once, "{allowed} allowed");
+    }
+}
+
+#[test]
+fn budgets_do_not_hold_each_other() {
+    let mut b = Bench::new();
+    b.budget(at(0), 0);
+    b.want(at(0), "n1", pod("a"));
+    b.want(at(0), "n1", pod("b"));
+    b.want(at(0), "n1", other("c"));
+    assert_eq!(b.gone, ["a", "c"]);
+}
+
+#[test]
+fn a_first_try_is_always_made_and_a_refused_pod_waits_for_its_budget() {
+    let mut b = Bench::new();
+    b.budget(at(0), 0);
+    for name in names("p", 3) {
+        b.want(at(0), "n1", pod(&name));
+    }
+    assert_eq!(b.answer(at(0), "p000", Class::Budget), ["p001"]);
+    assert_eq!(b.answer(at(0), "p001", Class::Budget), ["p002"]);
+    assert!(b.answer(at(0), "p002", Class::Budget).is_empty());
+    assert!(b.budget(at(1), 0).is_empty(), "a change that does not help");
+    assert_eq!(b.budget(at(2), 1), ["p000"], "one is allowed, one goes");
+    assert!(b.answer(at(2), "p000", Class::Accepted).is_empty(), "what it used is not shown by the status yet");
+    assert!(b.budget(at(3), 0).is_empty());
+    assert_eq!(b.budget(at(4), 2), ["p001", "p002"]);
+}
+
+#[test]
+fn when_a_budget_frees_more_than_eight_eight_go() {
+    let mut b = Bench::new();
+    b.budget(at(0), 0);
+    for name in names("p", 20) {
+        b.want(at(0), "n1", pod(&name));
+    }
+    for name in names("p", 20) {
+        b.answer(at(0), &name, Class::Budget);
+    }
+    assert_eq!(b.budget(at(1), 15).len(), 8);
+    assert_eq!(b.answer(at(1), "p000", Class::Accepted).len(), 1);
+    assert_eq!(b.answer(at(1), "p001", Class::Budget).len(), 0, "the server knows better");
+}
+
+#[test]
+fn a_status_that_shows_our_own_eviction_before_its_answer_is_not_counted_twice() {
+    let mut b = Bench::new();
+    b.budget(at(0), 3);
+    for name in names("p", 9) {
+        b.want(at(0), "n1", pod(&name));
+    }
+    assert_eq!(b.gone.len(), 3);
+    for allowed in [2, 1, 0] {
+        assert!(b.budget(at(1), allowed).is_empty());
+    }
+    for name in ["p000", "p001", "p002"] {
+        let next = b.answer(at(1), name, Class::Accepted);
+        assert_eq!(next.len(), usize::from(name == "p002"), "the first try of a next one, when nothing is under way");
+    }
+}
+
+#[test]
+fn a_budget_that_frees_while_a_refusal_is_on_its_way_is_not_missed() {
+    let mut b = Bench::new();
+    b.budget(at(0), 0);
+    b.want(at(0), "n1", pod("a"));
+    assert!(b.budget(at(1), 1).is_empty(), "its order is under way");
+    assert_eq!(b.answer(at(1), "a", Class::Budget), ["a"]);
+}
+
+#[test]
+fn what_an_eviction_used_is_given_up_when_no_status_shows_it() {
+    let mut b = Bench::new();
+    b.budget(at(0), 2);
+    for name in names("p", 4) {
+        b.want(at(0), "n1", pod(&name));
+    }
+    b.answer(at(0), "p000", Class::Accepted);
+    // The second and, as first try, the third.
+    assert_eq!(b.answer(at(0), "p001", Class::Accepted), ["p002"]);
+    b.answer(at(0), "p002", Class::Budget);
+    b.answer(at(0), "p003", Class::Budget);
+    // The status went 2, 0, 1 and the zero was not seen: one is free.
+    assert!(b.budget(at(1), 1).is_empty());
+    assert_eq!(b.d.next_wake(), Some(at(2)));
+    assert_eq!(b.step(at(2), DispatchInput::Tick).len(), 1);
+}
+
+#[test]
+fn a_pod_goes_again_when_its_own_readiness_or_labels_change() {
+    let mut b = Bench::new();
+    b.budget(at(0), 0);
+    b.want(at(0), "n1", pod("a"));
+    b.answer(at(0), "a", Class::Budget);
+    assert!(b.want(at(1), "n1", pod("a")).is_empty(), "nothing changed");
+    assert_eq!(b.want(at(2), "n1", Pod { ready: false, ..pod("a") }), ["a"]);
+    b.want(at(2), "n1", Pod { labels: [].into(), ..pod("a") });
+    assert_eq!(b.answer(at(2), "a", Class::Budget), ["a"], "it changed while its order was under way");
+}
+
+#[test]
+fn pods_that_are_not_ready_wake_when_their_budget_is_healthy_enough() {
+    let mut b = Bench::new();
+    let unhealthy = Budget { healthy: 1, desired: 2, ..budget("pdb", 0) };
+    b.step(at(0), DispatchInput::Budget(unhealthy.clone()));
+    b.want(at(0), "n1", Pod { ready: false, ..pod("a") });
+    b.want(at(0), "n1", pod("b"));
+    b.answer(at(0), "a", Class::Budget);
+    b.answer(at(0), "b", Class::Budget);
+    assert_eq!(b.step(at(1), DispatchInput::Budget(Budget { healthy: 2, ..unhealthy })), ["a"]);
+}
+
+#[test]
+fn a_budget_that_is_made_or_deleted_or_spoken_anew_wakes_its_pods() {
+    let mut b = Bench::new();
+    b.want(at(0), "n1", pod("a"));
+    b.answer(at(0), "a", Class::Budget);
+    assert_eq!(b.budget(at(1), 0), ["a"], "made (the watch was behind)");
+    b.answer(at(1), "a", Class::Budget);
+    let selector = Selector::from_parts([("app".to_owned(), "else".to_owned())], []);
+    let changed = Budget { selector, generation: 2, observed: 2, ..budget("pdb", 0) };
+    assert_eq!(b.step(at(2), DispatchInput::Budget(changed)), ["a"], "it counts the pod no more");
+    b.answer(at(2), "a", Class::Budget);
+    b.budget(at(3), 0);
+    b.answer(at(3), "a", Class::Budget);
+    assert_eq!(b.step(at(4), DispatchInput::BudgetGone(budget("pdb", 0).key)), ["a"], "deleted");
+}
+
+#[test]
+fn s08_a_lagging_budget_is_tried_after_ten_seconds_or_when_it_has_caught_up() {
+    let lag = Class::BudgetLagging { retry_after: seconds(10) };
+    let mut b = Bench::new();
+    let behind = Budget { generation: 2, ..budget("pdb", 1) };
+    b.step(at(0), DispatchInput::Budget(behind.clone()));
+    b.want(at(0), "n1", pod("a"));
+    assert!(b.answer(at(0), "a", lag).is_empty());
+    assert_eq!(b.step(at(1), DispatchInput::Budget(Budget { observed: 2, ..behind })), ["a"]);
+    b.answer(at(1), "a", lag);
+    let wake = b.d.next_wake().unwrap();
+    assert!((at(11)..=at(15)).contains(&wake), "{wake}");
+    assert_eq!(b.step(wake, DispatchInput::Tick), ["a"]);
+}
+
+#[test]
+fn a_pod_of_two_budgets_waits_for_one_of_them_to_change() {
+    let mut b = Bench::new();
+    b.budget(at(0), 5);
+    b.step(at(0), DispatchInput::Budget(budget("second", 5)));
+    b.want(at(0), "n1", pod("a"));
+    assert_eq!(b.gone, ["a"]);
+    b.answer(at(0), "a", Class::TwoBudgets);
+    assert!(b.budget(at(1), 4).is_empty(), "no status helps");
+    assert_eq!(b.step(at(2), DispatchInput::BudgetGone(budget("second", 5).key)), ["a"]);
+    b.answer(at(2), "a", Class::Accepted);
+    assert_eq!(b.d.status().waiting, 0);
+}
+
+#[test]
+fn a_refused_pod_is_probed_slowly_with_jitter() {
+    let wake = |seed| {
+        let mut d = Dispatcher::new(DispatchSettings { seed, ..DispatchSettings::default() });
+        d.step(at(0), DispatchInput::Want { node: "n1".into(), pod: Arc::new(pod("a")), delete: false });
+        d.step(at(0), DispatchInput::Answer { uid: "a".into(), class: Class::Forbidden });
+        d.next_wake().unwrap()
+    };
+    let all: std::collections::BTreeSet<_> = (0..50).map(wake).collect();
+    assert!(all.len() > 40, "spread");
+    assert!(*all.first().unwrap() >= at(15) && *all.last().unwrap() <= at(45));
+    assert_eq!(wake(7), wake(7), "deterministic");
+}
+
+#[test]
+fn passing_failures_are_tried_again_soon_and_ever_later() {
+    let mut b = Bench::new();
+    b.want(at(0), "n1", pod("a"));
+    let (mut now, mut waits) = (at(0), Vec::new());
+    for _ in 0..9 {
+        b.answer(now, "a", Class::Transient);
+        let wake = b.d.next_wake().unwrap();
+        waits.push(wake.since_or_zero(now).as_millis());
+        now = wake;
+        assert_eq!(b.step(now, DispatchInput::Tick), ["a"]);
+    }
+    assert!((250..=750).contains(&waits[0]) && (4000..=12_000).contains(&waits[4]), "{waits:?}");
+    assert!(waits.iter().all(|w| *w <= 45_000), "{waits:?}");
+    b.answer(now, "a", Class::Conflict);
+    assert!(b.d.next_wake().unwrap().since_or_zero(now) >= Duration::from_millis(500));
+}
+
+#[test]
+fn s07_overload_holds_everything_until_retry_after() {
+    let mut b = Bench::new();
+    b.want(at(0), "n1", pod("a"));
+    b.want(at(0), "n1", pod("b"));
+    assert!(b.answer(at(0), "a", Class::Overload { retry_after: seconds(3) }).is_empty());
+    assert!(b.answer(at(1), "b", Class::Overload { retry_after: seconds(1) }).is_empty());
+    assert!(b.delete(at(2), "n2", other("c")).is_empty());
+    assert_eq!(b.d.next_wake(), Some(at(3)), "the longest counts");
+    assert_eq!(b.step(at(3), DispatchInput::Tick), ["c", "a", "b"]);
+}
+
+#[test]
+fn turns_go_by_urgency_then_deadline_then_pods_left() {
+    let mut b = Bench::new();
+    b.budget(at(0), 0);
+    b.want(at(0), "first", pod("first"));
+    b.turn("hook", true, 100, 1);
+    b.turn("spot-late", false, 300, 1);
+    b.turn("spot-many", false, 200, 20);
+    b.turn("spot-few", false, 200, 2);
+    for node in ["hook", "spot-late", "spot-many", "spot-few"] {
+        b.want(at(0), node, pod(node));
+    }
+    for expected in ["spot-few", "spot-many", "spot-late", "hook"] {
+        let last = b.gone.last().unwrap().clone();
+        assert_eq!(b.answer(at(0), &last, Class::Budget), [expected]);
+    }
+    b.answer(at(0), "hook", Class::Budget);
+    b.turn("spot-many", false, 200, 1);
+    assert_eq!(b.budget(at(1), 2), ["spot-many", "spot-few"], "turns change while pods wait");
+}
+
+#[test]
+fn of_one_node_the_longest_grace_goes_first() {
+    let mut b = Bench::new();
+    b.step(at(0), DispatchInput::PausedAll(true));
+    b.want(at(0), "n1", pod("a"));
+    b.want(at(0), "n1", Pod { grace: seconds(600), ..pod("b") });
+    assert_eq!(b.step(at(0), DispatchInput::PausedAll(false)), ["b", "a"]);
+}
+
+#[test]
+fn a_delete_goes_at_once_past_budget_and_park_and_first() {
+    let mut b = Bench::new();
+    b.budget(at(0), 0);
+    b.want(at(0), "n1", pod("a"));
+    b.answer(at(0), "a", Class::Budget);
+    assert_eq!(b.delete(at(1), "n1", pod("a")), ["a"]);
+    assert!(b.answer(at(1), "a", Class::Forbidden).is_empty());
+    assert!(b.d.next_wake().unwrap() <= at(6), "a delete does not wait long");
+    // One that becomes a delete while its eviction is under way goes after the refusal.
+    b.want(at(1), "n1", pod("b"));
+    b.delete(at(1), "n1", pod("b"));
+    assert_eq!(b.answer(at(2), "b", Class::Budget), ["b"]);
+    // With no room, a delete is first in line.
+    for name in names("x", 40) {
+        b.want(at(2), "n1", other(&name));
+    }
+    b.delete(at(2), "n9", other("d"));
+    assert_eq!(b.answer(at(2), "x000", Class::Accepted), ["d"]);
+}
+
+#[test]
+fn a_burst_is_let_go_together_and_deletes_do_not_wait_for_it() {
+    let mut b = Bench::new();
+    b.step(at(0), DispatchInput::Arrived);
+    b.step(at(0), DispatchInput::Arrived);
+    b.step(at_ms(10), DispatchInput::Accepted { node: "n1".into(), urgent: true });
+    b.step(at_ms(10), DispatchInput::Settled);
+    assert!(b.want(at_ms(20), "n1", pod("a")).is_empty());
+    assert_eq!(b.delete(at_ms(20), "n1", pod("b")), ["b"]);
+    assert_eq!(b.want(at_ms(20), "taken-over", pod("c")), ["c"], "a node of no burst does not wait");
+    b.step(at_ms(50), DispatchInput::Settled);
+    assert_eq!(b.d.next_wake(), Some(at_ms(200)));
+    assert_eq!(b.step(at_ms(200), DispatchInput::Tick), ["a"]);
+    // A node that is under way is not stopped by what comes later.
+    b.step(at(1), DispatchInput::Arrived);
+    b.step(at(1), DispatchInput::Accepted { node: "n1".into(), urgent: true });
+    assert_eq!(b.want(at(1), "n1", pod("d")), ["d"]);
+}
+
+#[test]
+fn the_brake_holds_one_node_or_all_deletes_included() {
+    let mut b = Bench::new();
+    b.step(at(0), DispatchInput::Paused { node: "n1".into(), paused: true });
+    assert!(b.want(at(0), "n1", pod("a")).is_empty());
+    assert!(b.delete(at(0), "n1", pod("b")).is_empty());
+    assert_eq!(b.want(at(0), "n2", pod("c")), ["c"]);
+    b.step(at(1), DispatchInput::PausedAll(true));
+    b.step(at(1), DispatchInput::Paused { node: "n1".into(), paused: false });
+    assert_eq!(b.gone, ["c"]);
+    assert_eq!(b.step(at(2), DispatchInput::PausedAll(false)), ["b", "a"]);
+}
+
+#[test]
+fn what_is_under_way_counts_until_its_answer_even_if_its_drain_is_over() {
+    let mut b = Bench::new();
+    for name in names("p", 32) {
+        b.want(at(0), "n1", pod(&name));
+    }
+    b.step(at(0), DispatchInput::Closed { node: "n1".into() });
+    assert!(b.want(at(0), "n2", pod("a")).is_empty());
+    assert_eq!(b.answer(at(0), "p007", Class::Transient), ["a"]);
+    assert_eq!(b.d.status(), DispatchStatus { in_flight: 32, ..DispatchStatus::default() });
+}
+
+#[test]
+fn an_order_that_is_withdrawn_gives_its_room_back() {
+    let mut b = Bench::new();
+    b.budget(at(0), 1);
+    b.want(at(0), "n1", pod("a"));
+    assert!(b.want(at(0), "n1", pod("b")).is_empty());
+    b.step(at(0), DispatchInput::Unwant { uid: "a".into() });
+    assert_eq!(b.step(at(0), DispatchInput::Withdrawn { uid: "a".into() }), ["b"]);
+    assert!(b.step(at(0), DispatchInput::Withdrawn { uid: "a".into() }).is_empty(), "once");
+    // Wanted again while the withdrawal was on its way.
+    b.step(at(1), DispatchInput::Unwant { uid: "b".into() });
+    b.want(at(1), "n1", pod("b"));
+    assert_eq!(b.step(at(1), DispatchInput::Withdrawn { uid: "b".into() }), ["b"]);
+}
+
+#[test]
+fn foreign_answers_do_no_harm() {
+    let mut b = Bench::new();
+    assert!(b.answer(at(0), "nobody", Class::Accepted).is_empty());
+    b.step(at(0), DispatchInput::Unwant { uid: "nobody".into() });
+    b.step(at(0), DispatchInput::Closed { node: "nobody".into() });
+    b.step(at(0), DispatchInput::BudgetGone(budget("none", 0).key));
+    b.step(at(0), DispatchInput::Settled);
+    b.step(at(0), DispatchInput::Paused { node: "nobody".into(), paused: false });
+    assert_eq!(b.d.status(), DispatchStatus::default());
+}

@@ -55,6 +55,7 @@ pub(super) struct World {
     pub(super) orphaned: BTreeSet<String>,
     later: BTreeMap<(Moment, u64), Later>,
     count: u64,
+    counting: bool,
     in_flight: usize,
     pub(super) sent: Vec<Sent>,
     pub(super) notes: Vec<(Moment, Note)>,
@@ -80,12 +81,20 @@ impl World {
             orphaned: BTreeSet::new(),
             later: BTreeMap::new(),
             count: 0,
+            counting: false,
             in_flight: 0,
             sent: Vec::new(),
             notes: Vec::new(),
             ended: BTreeMap::new(),
             only_own: 0,
             overrun: 0,
+        }
+    }
+
+    /// The disruption controller counts soon, once for all that happens until then.
+    fn count_soon(&mut self) {
+        if !std::mem::replace(&mut self.counting, true) {
+            self.later(Duration::from_millis(20), Later::Count);
         }
     }
 
@@ -187,14 +196,14 @@ impl World {
                         self.later(after, Later::Replace(Pod { uid: name, node: None, deletion: None, ready: true, ..pod }));
                     }
                 }
-                self.later(Duration::from_millis(20), Later::Count);
+                self.count_soon();
             }
             Later::Replace(pod) | Later::SetPod(pod) => {
                 if let Some(node) = pod.node.clone() {
                     self.later(self.watch_lag, Later::Tell(node, Input::Changed(pod.clone())));
                 }
                 self.pods.insert(pod.uid.clone(), pod);
-                self.later(Duration::from_millis(20), Later::Count);
+                self.count_soon();
             }
             Later::Count => self.count_budgets(),
             Later::Tell(node, input) => self.tell(&node, input),
@@ -208,7 +217,8 @@ impl World {
 
     /// The eviction subresource and DELETE, in the order of `eviction.go`.
     fn serve(&mut self, order: &Order) -> ApiAnswer {
-        let Some(pod) = self.pods.values().find(|p| p.key == *order.pod()) else {
+        let same_name = || self.pods.values().find(|p| p.key == *order.pod());
+        let Some(pod) = self.pods.get(order.uid()).or_else(same_name) else {
             return answer(404, "NotFound", &format!("pods \"{}\" not found", order.pod().name));
         };
         if pod.uid != *order.uid() {
@@ -263,17 +273,21 @@ impl World {
         if let Some(node) = pod.node.clone() {
             self.later(self.watch_lag, Later::Tell(node, Input::Changed(pod)));
         }
-        self.later(Duration::from_millis(20), Later::Count);
+        self.count_soon();
     }
 
     fn count_budgets(&mut self) {
+        self.counting = false;
         for key in self.budgets.keys().cloned().collect::<Vec<_>>() {
             let budget = &self.budgets[&key];
             let healthy = self.pods.values().filter(|p| budget.selects(p) && p.ready && p.deletion.is_none()).count();
             let healthy = i64::try_from(healthy).unwrap();
             let new = Budget { healthy, allowed: (healthy - budget.desired).max(0), observed: budget.generation, ..budget.clone() };
             self.overrun = self.overrun.max(budget.desired - healthy);
-            if new != self.budgets[&key] || self.now == at(0) {
+            if self.now == at(0) {
+                self.budgets.insert(key, new.clone());
+                self.tell_dispatcher(DispatchInput::Budget(new));
+            } else if new != self.budgets[&key] {
                 self.budgets.insert(key, new.clone());
                 self.later(self.watch_lag, Later::TellDispatcher(DispatchInput::Budget(new)));
             }
