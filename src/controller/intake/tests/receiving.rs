@@ -1,3 +1,5 @@
+#![allow(clippy::indexing_slicing, reason = "a test may panic")]
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -14,15 +16,15 @@ async fn c46_an_empty_queue_is_asked_by_one_long_poll_at_a_time_and_is_healthy()
 
 #[tokio::test(start_paused = true)]
 async fn full_batches_double_the_long_polls_and_empty_ones_take_them_away() {
-    let mut desk = start(&queue_of(2_000));
+    let mut desk = start(&queue_of(5_000));
     let started = Instant::now();
     let mut most = 0;
-    for _ in 0..2_000 {
+    for _ in 0..5_000 {
         desk.next().await.unwrap().ticket.delete();
         most = most.max(desk.events.pollers());
     }
     assert_eq!(most, 16);
-    assert!(started.elapsed() < seconds(2), "16 at a time: {:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_millis(500), "16 at a time, 10 ms each: {:?}", started.elapsed());
     sleep(seconds(120)).await;
     assert_eq!((desk.events.pollers(), desk.fake.len(), desk.handle.held()), (1, 0, 0));
     desk.fake.forget_calls();
@@ -110,7 +112,7 @@ async fn a_server_that_does_not_wait_is_not_asked_without_pause() {
     assert!(timeout(seconds(5), desk.deliveries.recv()).await.unwrap().is_some());
 }
 
-/// Takes real time and wants a release build: `cargo test --release --lib intake -- --ignored --nocapture`.
+/// Takes real time and wants a release build: `cargo test --release --lib intake -- --ignored`.
 #[test]
 #[ignore = "a measurement, in real time"]
 fn ten_thousand_messages_a_second_are_received_and_deleted() {
@@ -127,8 +129,7 @@ fn ten_thousand_messages_a_second_are_received_and_deleted() {
             desk.deliveries.recv().await.unwrap().ticket.delete();
         }
         let rate = f64::from(count) / started.elapsed().as_secs_f64();
-        eprintln!("{rate:.0} messages a second");
         assert!(desk.handle.stop().await);
-        assert!(rate >= 10_000.0, "{rate:.0}");
+        assert!(rate >= 10_000.0, "{rate:.0} messages a second");
     });
 }
