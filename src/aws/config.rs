@@ -44,3 +44,17 @@ pub async fn load(options: &Options) -> SdkConfig {
     }
     loader.load().await
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn arguments_go_before_the_environment() {
+        let options = Options { region: Some("eu-central-2".into()), endpoint_url: Some("http://127.0.0.1:9".into()) };
+        let config = load(&options).await;
+        assert_eq!(config.region().map(Region::as_ref), Some("eu-central-2"));
+        assert_eq!(config.endpoint_url(), Some("http://127.0.0.1:9"));
+        assert!(config.credentials_provider().is_some() && config.http_client().is_some());
+    }
+}

@@ -1,7 +1,7 @@
 //! A minimal AWS for the tests of the shells: whatever a closure answers, and a small queue.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{Arc, Mutex},
     time::{Duration, SystemTime},
@@ -90,12 +90,11 @@ impl HttpConnector for Connector {
         HttpConnectorFuture::new(async move {
             let target = request.headers().get("x-amz-target").map(|t| t.to_str().unwrap().to_owned());
             let body = request.into_body().collect().await.unwrap().to_bytes();
-            let (action, input) = match target {
-                Some(target) => (target.rsplit('.').next().unwrap().to_owned(), serde_json::from_slice(&body).unwrap()),
-                None => {
-                    let form: BTreeMap<String, String> = form_urlencoded::parse(&body).into_owned().collect();
-                    (form["Action"].clone(), json!(form))
-                }
+            let (action, input) = if let Some(target) = target {
+                (target.rsplit('.').next().unwrap().to_owned(), serde_json::from_slice(&body).unwrap())
+            } else {
+                let form: BTreeMap<String, String> = form_urlencoded::parse(&body).into_owned().collect();
+                (form.get("Action").unwrap().clone(), json!(form))
             };
             match handler(Call { action, input, at }).await {
                 Reply::Answer { status, body, date } => {
@@ -123,7 +122,7 @@ struct Time(Instant);
 
 impl TimeSource for Time {
     fn now(&self) -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000) + self.0.elapsed()
+        SystemTime::UNIX_EPOCH + Duration::from_hours(500_000) + self.0.elapsed()
     }
 }
 
@@ -212,8 +211,26 @@ type Fault = Box<dyn FnMut(&Call) -> Option<Reply> + Send>;
 struct QueueState {
     next: u64,
     messages: BTreeMap<u64, Stored>,
+    /// The same, by when they are visible.
+    order: BTreeSet<(Instant, u64)>,
     calls: Vec<Call>,
     fault: Option<Fault>,
+}
+
+impl QueueState {
+    fn show(&mut self, key: u64, at: Instant) {
+        if let Some(message) = self.messages.get_mut(&key) {
+            self.order.remove(&(message.visible_at, key));
+            message.visible_at = at;
+            self.order.insert((at, key));
+        }
+    }
+
+    fn remove(&mut self, key: u64) {
+        if let Some(message) = self.messages.remove(&key) {
+            self.order.remove(&(message.visible_at, key));
+        }
+    }
 }
 
 /// A queue that long polls, hides, and knows only the newest receipt of a message.
@@ -239,13 +256,17 @@ impl FakeQueue {
         let key = state.next;
         state.next += 1;
         state.messages.insert(key, Stored { body: body.to_owned(), visible_at: Instant::now(), receipt: String::new(), count: 0 });
+        state.show(key, Instant::now());
         self.arrival.notify_waiters();
     }
 
     /// Makes a message visible again, as if its visibility timeout had passed.
     pub(crate) fn expire(&self, body: &str) {
         let mut state = self.state.lock().unwrap();
-        state.messages.values_mut().filter(|m| m.body == body).for_each(|m| m.visible_at = Instant::now());
+        let keys: Vec<_> = state.messages.iter().filter(|(_, m)| m.body == body).map(|(key, _)| *key).collect();
+        for key in keys {
+            state.show(key, Instant::now());
+        }
         self.arrival.notify_waiters();
     }
 
@@ -290,15 +311,14 @@ impl FakeQueue {
             "ReceiveMessage" => self.receive(&call.input).await,
             "DeleteMessageBatch" => self.batch(&call.input, |state, key, _| {
                 if let Some(key) = key {
-                    state.messages.remove(&key);
+                    state.remove(key);
                 }
                 true // "If you use an old ReceiptHandle, the request will succeed, but the message might not be deleted."
             }),
             "ChangeMessageVisibilityBatch" => {
                 let reply = self.batch(&call.input, |state, key, entry| {
                     let visibility = Duration::from_secs(entry["VisibilityTimeout"].as_u64().unwrap());
-                    let message = key.and_then(|key| state.messages.get_mut(&key));
-                    message.map(|m| m.visible_at = Instant::now() + visibility).is_some()
+                    key.map(|key| state.show(key, Instant::now() + visibility)).is_some()
                 });
                 self.arrival.notify_waiters();
                 reply
@@ -329,16 +349,18 @@ impl FakeQueue {
         let now = Instant::now();
         let mut state = self.state.lock().unwrap();
         let mut found = Vec::new();
-        for (key, m) in state.messages.iter_mut().filter(|(_, m)| m.visible_at <= now).take(usize::try_from(max).unwrap()) {
+        let keys: Vec<_> = state.order.iter().take_while(|(at, _)| *at <= now).take(usize::try_from(max).unwrap()).map(|(_, key)| *key).collect();
+        for key in keys {
+            state.show(key, now + hide);
+            let m = state.messages.get_mut(&key).unwrap();
             m.count += 1;
-            m.visible_at = now + hide;
             m.receipt = format!("{key}-{}", m.count);
             found.push(json!({
                 "MessageId": format!("id-{key}"), "ReceiptHandle": m.receipt, "Body": m.body,
                 "Attributes": {"ApproximateReceiveCount": m.count.to_string(), "SentTimestamp": "1800000000000"},
             }));
         }
-        (found, state.messages.values().map(|m| m.visible_at).min())
+        (found, state.order.first().map(|(at, _)| *at))
     }
 
     /// `each`: the key of the message if this is its newest receipt, and the entry; false is a sender fault.
@@ -347,7 +369,8 @@ impl FakeQueue {
         let (mut good, mut bad) = (Vec::new(), Vec::new());
         for entry in input["Entries"].as_array().unwrap() {
             let receipt = entry["ReceiptHandle"].as_str().unwrap();
-            let key = state.messages.iter().find(|(_, m)| m.receipt == receipt).map(|(key, _)| *key);
+            let key: u64 = receipt.split('-').next().unwrap().parse().unwrap();
+            let key = state.messages.get(&key).filter(|m| m.receipt == receipt).map(|_| key);
             if each(&mut state, key, entry) {
                 good.push(json!({"Id": entry["Id"]}));
             } else {

@@ -1,4 +1,5 @@
 //! The calls against a fake that answers what it is told to.
+#![allow(clippy::indexing_slicing, reason = "a test may panic")]
 
 use std::time::Duration;
 

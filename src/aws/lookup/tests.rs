@@ -1,3 +1,5 @@
+#![allow(clippy::indexing_slicing, reason = "a test may panic")]
+
 use std::sync::Mutex;
 
 use futures::future::join_all;

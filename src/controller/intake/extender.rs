@@ -66,7 +66,7 @@ async fn extend(desk: Desk, mut keys: Vec<Key>, visibility: Duration) {
                 }
             }
             Err(error) => {
-                tracing::debug!(queue = %desk.name, %error, "Could not extend messages.");
+                desk.complain(&error, "Could not keep messages invisible to others; trying again.");
                 if error.advice() == Advice::Gone {
                     break;
                 }
@@ -83,5 +83,4 @@ async fn extend(desk: Desk, mut keys: Vec<Key>, visibility: Duration) {
         tokio::time::sleep(backoff(&desk.random, attempt, LONGEST_PAUSE)).await;
     }
     desk.tell(IntakeEvent::Lost(keys.len()));
-    tracing::warn!(queue = %desk.name, messages = keys.len(), "Could not keep messages; they are received again.");
 }

@@ -11,7 +11,7 @@ use tokio::{
     time::Instant,
 };
 
-use crate::aws::{Message, Receipt};
+use crate::aws::Receipt;
 
 /// What names a held message; never used again.
 pub(super) type Key = u64;
@@ -178,9 +178,4 @@ impl Ledger {
             self.schedule(&mut state, key, at);
         }
     }
-}
-
-/// What a message is admitted by.
-pub(super) fn handle_of(message: &Message) -> (Arc<str>, Receipt) {
-    (Arc::clone(&message.id), message.receipt.clone())
 }

@@ -5,6 +5,7 @@
 //! [`IntakeHandle::healthy`].
 
 mod extender;
+mod health;
 mod ledger;
 mod observer;
 mod poller;
@@ -19,18 +20,17 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
+pub use self::health::IntakeView;
 pub use self::observer::{IntakeEvent, IntakeObserver};
 pub use self::ticket::Ticket;
 use self::{
+    health::{Seldom, Viewed},
     ledger::Ledger,
-    poller::{Health, Poller},
+    poller::Poller,
     writer::{Desk, Writer},
 };
 use super::{Random, Spawner};
-use crate::{
-    aws::{AwsError, Queue},
-    domain::Moment,
-};
+use crate::{aws::Queue, domain::Moment};
 
 /// The first pause after an error, before it is shortened at random.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -90,6 +90,7 @@ pub struct Intake;
 #[derive(Debug)]
 pub struct IntakeHandle {
     queues: Vec<Running>,
+    view: IntakeView,
     stop: CancellationToken,
     finish: CancellationToken,
 }
@@ -97,9 +98,7 @@ pub struct IntakeHandle {
 /// What works for one queue.
 #[derive(Debug)]
 struct Running {
-    name: Arc<str>,
     ledger: Arc<Ledger>,
-    health: Arc<Health>,
     writer: Writer,
     poller: AbortOnDropHandle<()>,
     extender: Option<AbortOnDropHandle<()>>,
@@ -127,6 +126,7 @@ impl Intake {
                 random: random.clone(),
                 observer: Arc::clone(observer),
                 patience: settings.visibility,
+                log: Arc::new(Seldom::default()),
             };
             let (writer, writers) = if settings.dry_run { (Writer::dry(), Vec::new()) } else { write(&desk, &finish, spawner) };
             let poller = Poller {
@@ -138,18 +138,18 @@ impl Intake {
                 health: Arc::default(),
                 stop: stop.clone(),
             };
-            Running {
-                name: Arc::clone(&desk.name),
+            let viewed = Viewed { name: Arc::clone(&desk.name), ledger: Arc::clone(&desk.ledger), health: Arc::clone(&poller.health) };
+            let running = Running {
                 ledger: Arc::clone(&desk.ledger),
-                health: Arc::clone(&poller.health),
                 writer,
                 writers,
                 poller: spawner.spawn_scoped(poller.run()),
                 extender: half.map(|_| spawner.spawn_scoped(extender::run(desk, settings.visibility))),
-            }
+            };
+            (running, viewed)
         };
-        let queues = queues.into_iter().map(start).collect();
-        (receiver, IntakeHandle { queues, stop, finish })
+        let (queues, viewed): (_, Vec<_>) = queues.into_iter().map(start).unzip();
+        (receiver, IntakeHandle { queues, view: IntakeView(viewed.into()), stop, finish })
     }
 }
 
@@ -163,22 +163,16 @@ fn write(desk: &Desk, finish: &CancellationToken, spawner: &Spawner) -> (Writer,
 }
 
 impl IntakeHandle {
-    /// Every queue has answered, and none has failed for 10 s, or with an error that a person must mend, since.
+    /// How it is: a copy of this view may be kept, and outlives the handle.
+    #[must_use]
+    pub fn view(&self) -> &IntakeView {
+        &self.view
+    }
+
+    /// As [`IntakeView::healthy`].
     #[must_use]
     pub fn healthy(&self) -> bool {
-        self.queues.iter().all(|q| q.health.healthy())
-    }
-
-    /// What is wrong with which queue.
-    #[must_use]
-    pub fn troubles(&self) -> Vec<(Arc<str>, AwsError)> {
-        self.queues.iter().filter_map(|q| Some((Arc::clone(&q.name), q.health.trouble()?))).collect()
-    }
-
-    /// How many messages are held.
-    #[must_use]
-    pub fn held(&self) -> usize {
-        self.queues.iter().map(|q| q.ledger.len()).sum()
+        self.view.healthy()
     }
 
     /// Receives nothing more; what is held may still be decided. [`IntakeHandle::stop`] does this too.
@@ -187,7 +181,7 @@ impl IntakeHandle {
     }
 
     /// Stops: receives nothing more, gives back what is undecided, deletes what is to be deleted. Takes 3 s at most; says
-    /// whether all of that was done. What was not reappears by itself.
+    /// whether it ended in that time. What was not given back reappears by itself.
     pub async fn stop(self) -> bool {
         self.stop.cancel();
         let finish = self.finish.clone();

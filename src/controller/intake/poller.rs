@@ -1,9 +1,6 @@
 //! Receives: as many long polls as the queue keeps busy.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use tokio::{
@@ -14,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Delivery, IntakeEvent, Settings, Ticket, backoff,
-    ledger::{Admission, handle_of},
+    health::Health,
+    ledger::Admission,
     writer::{Desk, Writer},
 };
 use crate::aws::{Advice, AwsError, Message, queue::BATCH};
@@ -23,75 +21,8 @@ use crate::aws::{Advice, AwsError, Message, queue::BATCH};
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 /// How long a receive that is under way may take to end when the intake stops.
 const LAST_RECEIVE: Duration = Duration::from_millis(1500);
-/// A queue is said to be out of reach when it has failed for this long.
-const UNHEALTHY_AFTER: Duration = Duration::from_secs(10);
-/// How often a lasting error is logged.
-const LOG_EVERY: Duration = Duration::from_mins(1);
 /// An error that a person must mend is asked about as slowly as the tenth in a row of any other.
 const SLOW: u32 = 10;
-
-/// Whether a queue answers.
-#[derive(Debug, Default)]
-pub(super) struct Health(Mutex<Condition>);
-
-#[derive(Debug, Default)]
-struct Condition {
-    answered: bool,
-    trouble: Option<Trouble>,
-}
-
-#[derive(Debug)]
-struct Trouble {
-    since: Instant,
-    logged: Instant,
-    error: AwsError,
-}
-
-impl Health {
-    /// It has answered, and has not failed for long since.
-    pub(super) fn healthy(&self) -> bool {
-        let condition = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let bad = |t: &Trouble| t.error.advice() != Advice::Retry || t.since.elapsed() >= UNHEALTHY_AFTER;
-        condition.answered && !condition.trouble.as_ref().is_some_and(bad)
-    }
-
-    /// What is wrong with it.
-    pub(super) fn trouble(&self) -> Option<AwsError> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).trouble.as_ref().map(|t| t.error.clone())
-    }
-
-    /// The last that was heard of it was an answer.
-    fn proven(&self) -> bool {
-        let condition = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        condition.answered && condition.trouble.is_none()
-    }
-
-    fn answered(&self, queue: &str) {
-        let mut condition = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        condition.answered = true;
-        if let Some(trouble) = condition.trouble.take() {
-            tracing::info!(queue, after = ?trouble.since.elapsed(), "The queue answers again.");
-        }
-    }
-
-    fn failed(&self, queue: &str, error: AwsError) {
-        let mut condition = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        let before = condition.trouble.take();
-        let news = before.as_ref().is_none_or(|t| t.error.outcome() != error.outcome() || t.logged.elapsed() >= LOG_EVERY);
-        let (since, logged) = before.map_or((now, now), |t| (t.since, if news { now } else { t.logged }));
-        if news {
-            match error.advice() {
-                Advice::Retry => tracing::warn!(queue, %error, "Could not receive messages; trying again."),
-                Advice::Denied => {
-                    tracing::error!(queue, %error, "Not allowed to receive messages: check the role, its policy (sqs:ReceiveMessage, and kms:Decrypt for an encrypted queue) and the credentials.");
-                }
-                Advice::Gone => tracing::error!(queue, %error, "The queue does not exist: check --queue-url, its region and its account."),
-            }
-        }
-        condition.trouble = Some(Trouble { since, logged, error });
-    }
-}
 
 /// Receives from one queue.
 pub(super) struct Poller {
@@ -112,7 +43,7 @@ enum Round {
 }
 
 impl Poller {
-    /// Receives until the intake stops; then lets receives that are under way end, for 1.5 s at most.
+    /// Receives until the intake stops or nobody listens any more; then lets receives that are under way end, for 1.5 s at most.
     pub(super) async fn run(self) {
         let mut rounds = FuturesUnordered::new();
         let mut target = 1;
@@ -121,6 +52,7 @@ impl Poller {
             let ended = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => break,
+                () = self.deliveries.closed() => break,
                 Some(ended) = rounds.next() => ended,
             };
             let (failures, wanted) = self.ended(ended, target);
@@ -201,14 +133,13 @@ impl Poller {
     }
 
     fn deliver(&self, message: Message, places: &mut OwnedSemaphorePermit) {
-        let (id, receipt) = handle_of(&message);
+        let Message { id, receipt, body, sent, receive_count } = message;
         match self.desk.ledger.admit(id, receipt, places) {
             Some(Admission::New(key)) => {
                 if self.stop.is_cancelled() {
                     return; // Held, and given back with all that is undecided.
                 }
                 let ticket = Ticket::new(key, &self.desk.ledger, &self.writer);
-                let Message { body, sent, receive_count, .. } = message;
                 let delivery = Delivery { body, sent, receive_count, queue: Arc::clone(&self.desk.name), ticket };
                 // There is room for every message that is held. When nobody listens any more, the ticket is dropped here.
                 self.deliveries.try_send(delivery).ok();

@@ -11,10 +11,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     IntakeEvent, IntakeObserver, backoff,
+    health::Seldom,
     ledger::{Key, Ledger},
 };
 use crate::{
-    aws::{Advice, Queue, Receipt, queue::BATCH},
+    aws::{Advice, AwsError, Queue, Receipt, queue::BATCH},
     controller::Random,
 };
 
@@ -82,6 +83,8 @@ pub(super) struct Desk {
     pub(super) observer: Arc<dyn IntakeObserver>,
     /// A delete that fails for this long is given up: the message reappears by itself.
     pub(super) patience: Duration,
+    /// When to log what could be many.
+    pub(super) log: Arc<Seldom>,
 }
 
 /// Makes batches of what comes in and has them written, until the intake is `finishing` and nothing is left.
@@ -132,7 +135,6 @@ impl Desk {
             tokio::time::sleep(backoff(&self.random, attempt, LONGEST_PAUSE)).await;
         }
         self.tell(IntakeEvent::DeleteGivenUp(keys.len()));
-        tracing::warn!(queue = %self.name, messages = keys.len(), "Could not delete messages; they come again and are recognised then.");
         for key in keys {
             self.ledger.forget(key);
         }
@@ -144,7 +146,7 @@ impl Desk {
         let failed = match self.queue.delete_batch(&receipts).await {
             Ok(failed) => failed,
             Err(error) => {
-                tracing::debug!(queue = %self.name, %error, "Could not delete a batch of messages.");
+                self.complain(&error, "Could not delete messages; trying again. What stays comes again, and is recognised then.");
                 return (error.advice() != Advice::Gone).then(|| batch.into_iter().map(|(key, _)| key).collect());
             }
         };
@@ -189,7 +191,7 @@ impl Desk {
                         self.tell(IntakeEvent::ReleaseFailed(refused));
                     }
                 }
-                Err(error) => tracing::debug!(queue = %self.name, %error, "Could not give messages back."),
+                Err(error) => self.complain(&error, "Could not give messages back; they reappear by themselves."),
             }
             if given.is_empty() {
                 return;
@@ -197,6 +199,17 @@ impl Desk {
             tokio::time::sleep(backoff(&self.random, attempt, LONGEST_PAUSE)).await;
         }
         self.tell(IntakeEvent::ReleaseFailed(given.len()));
+    }
+
+    /// Logs an error that may come often: loudly when a person must mend it.
+    pub(super) fn complain(&self, error: &AwsError, what: &'static str) {
+        if !self.log.now() {
+            tracing::debug!(queue = %self.name, %error, "{what}");
+        } else if error.advice() == Advice::Denied {
+            tracing::error!(queue = %self.name, %error, "{what} Check the role's policy (sqs:DeleteMessage, sqs:ChangeMessageVisibility) and the credentials.");
+        } else {
+            tracing::warn!(queue = %self.name, %error, "{what}");
+        }
     }
 
     pub(super) fn tell(&self, event: IntakeEvent) {

@@ -54,7 +54,7 @@ impl Events {
 
     /// The last number of long polls wanted.
     fn pollers(&self) -> usize {
-        self.all().into_iter().filter_map(|e| if let IntakeEvent::Pollers(n) = e { Some(n) } else { None }).last().unwrap_or(1)
+        self.all().into_iter().rev().find_map(|e| if let IntakeEvent::Pollers(n) = e { Some(n) } else { None }).unwrap_or(1)
     }
 }
 

@@ -82,3 +82,27 @@ async fn after_receiving_has_stopped_what_is_held_may_still_be_decided() {
     assert!(desk.handle.stop().await);
     assert_eq!((fake.len(), fake.visible()), (1, 1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn when_nobody_listens_any_more_nothing_is_received() {
+    let mut desk = start(&queue_of(1));
+    assert!(desk.next().await.is_some());
+    drop(desk.deliveries);
+    sleep(seconds(5)).await;
+    desk.fake.forget_calls();
+    desk.fake.send("unheard");
+    sleep(seconds(300)).await;
+    assert!(desk.fake.calls("ReceiveMessage").is_empty());
+    assert_eq!(desk.fake.visible(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_view_outlives_the_intake() {
+    let mut desk = start(&queue_of(3));
+    let held = desk.all().await;
+    let view = desk.handle.view().clone();
+    assert_eq!((view.healthy(), view.held()), (true, 3));
+    assert!(desk.handle.stop().await);
+    assert_eq!(view.held(), 0);
+    drop(held);
+}

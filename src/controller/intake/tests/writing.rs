@@ -1,3 +1,5 @@
+#![allow(clippy::indexing_slicing, reason = "a test may panic")]
+
 use serde_json::json;
 
 use super::*;
@@ -15,7 +17,7 @@ async fn what_is_undecided_is_extended_in_batches_and_never_reappears() {
     assert!(entries <= 25 * 21, "each every 30 s: {entries}");
     assert!(calls.len() <= 3 * 21 + 5, "ten at a time: {}", calls.len());
     assert!(calls.iter().all(|c| c.input["Entries"][0]["VisibilityTimeout"] == 60));
-    assert_eq!((held.len(), desk.handle.held()), (25, 25));
+    assert_eq!((held.len(), desk.handle.view().held()), (25, 25));
     assert_eq!(desk.events.count(IntakeEvent::Redelivered), 0);
 }
 
@@ -52,7 +54,7 @@ async fn c81_throttled_extensions_and_deletes_are_retried_and_nothing_is_lost() 
         delivery.ticket.delete();
     }
     sleep(seconds(30)).await;
-    assert_eq!((desk.fake.len(), desk.handle.held()), (0, 0));
+    assert_eq!((desk.fake.len(), desk.handle.view().held()), (0, 0));
     assert!(desk.events.sum(|e| if let IntakeEvent::DeleteRetried(n) = e { Some(n) } else { None }) > 0);
     assert!(desk.events.sum(|e| if let IntakeEvent::ExtendRetried(n) = e { Some(n) } else { None }) > 0);
     assert_eq!(desk.events.sum(|e| if let IntakeEvent::Lost(n) = e { Some(n) } else { None }), 0);
@@ -111,7 +113,7 @@ async fn entries_of_a_batch_that_fail_are_tried_again_and_refused_ones_are_not()
     assert_eq!(calls[1].input["Entries"].as_array().unwrap().len(), 1);
     assert_eq!(calls[1].input["Entries"][0]["ReceiptHandle"], "0-1");
     assert_eq!((desk.events.count(IntakeEvent::DeleteRefused), desk.events.count(IntakeEvent::DeleteRetried(1))), (1, 1));
-    assert_eq!(desk.handle.held(), 0);
+    assert_eq!(desk.handle.view().held(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,7 +131,7 @@ async fn c44_deletes_that_keep_failing_are_given_up_and_the_message_is_delivered
     assert!(again.receive_count >= 2);
     again.ticket.delete();
     sleep(seconds(1)).await;
-    assert_eq!((desk.fake.len(), desk.handle.held()), (0, 0));
+    assert_eq!((desk.fake.len(), desk.handle.view().held()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
