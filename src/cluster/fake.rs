@@ -25,7 +25,6 @@ type Answer = Response<UnsyncBoxBody<Bytes, std::io::Error>>;
 /// A request as it came.
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
-    pub(super) at: Instant,
     pub(super) method: Method,
     pub(super) path: String,
     pub(super) query: BTreeMap<String, String>,
@@ -198,7 +197,6 @@ impl Fake {
         let bytes = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
         let query = parts.uri.query().unwrap_or_default();
         let seen = Seen {
-            at: Instant::now(),
             method: parts.method,
             path: parts.uri.path().to_owned(),
             query: form_urlencoded::parse(query.as_bytes()).into_owned().collect(),
