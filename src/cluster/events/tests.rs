@@ -1,3 +1,5 @@
+#![allow(clippy::indexing_slicing, reason = "a test may panic")]
+
 use serde_json::json;
 
 use super::*;

@@ -1,3 +1,5 @@
+#![allow(clippy::indexing_slicing, reason = "a test may panic")]
+
 use std::time::Duration;
 
 use serde_json::json;
@@ -197,7 +199,7 @@ async fn what_the_shared_watch_says_during_a_list_comes_after_it_and_what_the_li
     feed.attach(&"b".into());
     assert_eq!(told(&mut events, seconds(1)).await, ["b: all "]);
     // The answer is made after three seconds, so it shows the first change and not the second.
-    fake.script(|s| s.query.get("fieldSelector").is_some().then_some(Fault::Slow(Duration::from_secs(3))));
+    fake.script(|s| s.query.contains_key("fieldSelector").then_some(Fault::Slow(Duration::from_secs(3))));
     feed.attach(&"a".into());
     tokio::time::sleep(seconds(1)).await;
     fake.remove(PODS, "web/p1");
@@ -214,7 +216,7 @@ async fn a_list_that_fails_is_tried_again_while_the_shared_watch_is_well() {
     let (feed, mut events) = feed(&fake, 0);
     feed.attach(&"b".into());
     assert_eq!(told(&mut events, seconds(1)).await, ["b: all "]);
-    fake.script(|s| s.query.get("fieldSelector").is_some().then(|| Fault::Answer(503, None, String::new())));
+    fake.script(|s| s.query.contains_key("fieldSelector").then(|| Fault::Answer(503, None, String::new())));
     feed.attach(&"a".into());
     assert!(told(&mut events, seconds(20)).await.is_empty());
     assert!(feed.failing_since(&"a".into()).is_some());
