@@ -1,5 +1,7 @@
 //! A small API server for the tests of this room: objects, LIST in pages, WATCH with bookmarks, faults, and a record of requests.
 
+#![allow(clippy::indexing_slicing, reason = "a test may panic")]
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard},
@@ -25,7 +27,6 @@ type Answer = Response<UnsyncBoxBody<Bytes, std::io::Error>>;
 /// A request as it came.
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
-    pub(super) at: Instant,
     pub(super) method: Method,
     pub(super) path: String,
     pub(super) query: BTreeMap<String, String>,
@@ -162,7 +163,7 @@ impl Fake {
     pub(super) fn cut(&self, broken: bool) {
         for watch in self.world().watches.drain(..) {
             if broken {
-                let _ = watch.lines.send(Err(std::io::Error::other("reset by peer")));
+                watch.lines.send(Err(std::io::Error::other("reset by peer"))).ok();
             }
         }
     }
@@ -175,7 +176,7 @@ impl Fake {
     /// Sends this line to every watch of a collection.
     pub(super) fn say(&self, collection: &str, line: &Value) {
         for watch in self.world().watches.iter().filter(|w| w.collection == collection) {
-            let _ = watch.lines.send(Ok(format!("{line}\n").into()));
+            watch.lines.send(Ok(format!("{line}\n").into())).ok();
         }
     }
 
@@ -198,7 +199,6 @@ impl Fake {
         let bytes = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
         let query = parts.uri.query().unwrap_or_default();
         let seen = Seen {
-            at: Instant::now(),
             method: parts.method,
             path: parts.uri.path().to_owned(),
             query: form_urlencoded::parse(query.as_bytes()).into_owned().collect(),
@@ -257,7 +257,7 @@ impl World {
             return;
         }
         for watch in self.watches.iter().filter(|w| w.collection == collection && selected(object, w.fields.as_ref())) {
-            let _ = watch.lines.send(Ok(format!("{event}\n").into()));
+            watch.lines.send(Ok(format!("{event}\n").into())).ok();
         }
     }
 
@@ -310,10 +310,10 @@ impl World {
         let (lines, receiver) = mpsc::unbounded_channel();
         if from < self.oldest {
             let error = json!({"type": "ERROR", "object": status(410, "Expired", "too old resource version")});
-            let _ = lines.send(Ok(format!("{error}\n").into()));
+            lines.send(Ok(format!("{error}\n").into())).ok();
         } else {
             for (_, _, event) in self.log.iter().filter(|(v, c, event)| *v > from && *c == seen.path && selected(&event["object"], fields)) {
-                let _ = lines.send(Ok(format!("{event}\n").into()));
+                lines.send(Ok(format!("{event}\n").into())).ok();
             }
             self.watches.push(Watch { collection: seen.path.clone(), fields: fields.cloned(), lines });
         }

@@ -118,12 +118,17 @@ impl<T: Object> Mirror<T> {
         lock(&self.0).health
     }
 
-    pub(super) fn failing(&self, now: Moment) {
-        lock(&self.0).health.failing_since.get_or_insert(now);
+    /// The watch fails; says whether that is new.
+    pub(super) fn failing(&self, now: Moment) -> bool {
+        let health = &mut lock(&self.0).health;
+        let is_new = health.failing_since.is_none();
+        health.failing_since.get_or_insert(now);
+        is_new
     }
 
-    pub(super) fn well(&self) {
-        lock(&self.0).health.failing_since = None;
+    /// The watch is well; says since when it was not.
+    pub(super) fn well(&self) -> Option<Moment> {
+        lock(&self.0).health.failing_since.take()
     }
 
     /// Waits until a complete list was read.

@@ -21,6 +21,8 @@ mod watch;
 
 #[cfg(test)]
 mod fake;
+#[cfg(test)]
+mod tests;
 
 pub use budgets::{BudgetChanges, BudgetEvent, BudgetWatch};
 pub use client::{Cluster, ClusterParts, ConnectError, ConnectOptions, Gate, Lane, OpenGate, Settings, connect};

@@ -1,1 +1,99 @@
+#![allow(clippy::indexing_slicing, reason = "a test may panic")]
 
+use serde_json::json;
+
+use super::*;
+use crate::cluster::fake::{Fake, Fault, settle, status};
+
+fn about_node(message: &str) -> EventNote {
+    EventNote { about: About::Node("ip-10-0-0-1.ec2.internal".into()), severity: Severity::Normal, reason: "Drained", message: message.to_owned() }
+}
+
+fn recorder(fake: &Fake, waiting: usize) -> Recorder {
+    Recorder::start(&fake.cluster(), RecorderSettings { waiting, instance: "sundown-0".to_owned(), ..RecorderSettings::default() })
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_about_a_node_is_where_kubectl_describe_looks() {
+    let fake = Fake::default();
+    let recorder = recorder(&fake, 10);
+    recorder.note(about_node("30 pods left in 41 s"));
+    let pod = About::Pod(PodKey { namespace: "web".to_owned(), name: "web-1".to_owned() }, "uid-1".into());
+    recorder.note(EventNote { about: pod, severity: Severity::Warning, reason: "Forced", message: "é".repeat(2000) });
+    assert!(recorder.flush(Duration::from_secs(1)).await);
+    let seen = fake.seen();
+    assert_eq!((seen[0].method.as_str(), seen[0].path.as_str()), ("POST", "/api/v1/namespaces/default/events"));
+    let body = &seen[0].body;
+    assert_eq!(
+        body["involvedObject"],
+        json!({"apiVersion": "v1", "kind": "Node", "name": "ip-10-0-0-1.ec2.internal", "uid": "ip-10-0-0-1.ec2.internal"})
+    );
+    assert!(body["metadata"]["name"].as_str().unwrap().starts_with("ip-10-0-0-1.ec2.internal."));
+    assert_eq!((&body["type"], &body["reason"], &body["count"]), (&json!("Normal"), &json!("Drained"), &json!(1)));
+    assert_eq!((&body["source"]["component"], &body["reportingComponent"]), (&json!("sundown"), &json!("sundown")));
+    assert_eq!(body["firstTimestamp"], json!("2026-01-01T00:00:00Z"));
+    assert_eq!(seen[1].path, "/api/v1/namespaces/web/events");
+    assert_eq!(seen[1].body["involvedObject"]["uid"], json!("uid-1"));
+    assert_eq!(seen[1].body["message"].as_str().unwrap().len(), 1024);
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_events_are_one_with_a_count() {
+    let fake = Fake::default();
+    let recorder = recorder(&fake, 10);
+    for _ in 0..5 {
+        recorder.note(about_node("same"));
+    }
+    assert!(recorder.flush(Duration::from_secs(1)).await);
+    assert_eq!(fake.seen().len(), 1);
+    assert_eq!(fake.seen()[0].body["count"], json!(5));
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    recorder.note(about_node("same"));
+    assert!(recorder.flush(Duration::from_secs(1)).await);
+    let again = fake.seen()[1].clone();
+    assert_eq!(again.method, "PATCH");
+    assert!(again.path.ends_with(fake.seen()[0].body["metadata"]["name"].as_str().unwrap()));
+    assert_eq!((&again.body["count"], again.body["lastTimestamp"].as_str().unwrap().len()), (&json!(6), 20));
+    tokio::time::sleep(Duration::from_mins(11)).await;
+    recorder.note(about_node("same"));
+    assert!(recorder.flush(Duration::from_secs(1)).await);
+    assert_eq!((fake.seen()[2].method.as_str(), &fake.seen()[2].body["count"]), ("POST", &json!(1)), "the window is over");
+    assert_eq!(recorder.counts(), RecorderCounts { written: 3, coalesced: 5, dropped: 0, failed: 0 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_most_twenty_leave_in_a_second_and_what_is_too_much_is_dropped_and_counted() {
+    let fake = Fake::default();
+    let recorder = recorder(&fake, 100);
+    for n in 0..150 {
+        recorder.note(about_node(&format!("number {n}")));
+    }
+    assert_eq!(recorder.counts().dropped, 50);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!((19..=21).contains(&fake.seen().len()), "{}", fake.seen().len());
+    assert!(recorder.flush(Duration::from_secs(5)).await);
+    assert_eq!(recorder.counts().written, 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_not_taken_is_tried_a_few_times_and_holds_nothing_up_for_ever() {
+    let fake = Fake::default();
+    let recorder = recorder(&fake, 100);
+    fake.script(|_| Some(Fault::Answer(403, None, status(403, "Forbidden", "no").to_string())));
+    recorder.note(about_node("a"));
+    assert!(recorder.flush(Duration::from_secs(1)).await);
+    assert_eq!((fake.seen().len(), recorder.counts().failed), (1, 1), "no permission: not again");
+    fake.script(|_| Some(Fault::Broken));
+    recorder.note(about_node("b"));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!((fake.seen().len(), recorder.counts().failed), (4, 2));
+    fake.heal();
+    recorder.note(about_node("c"));
+    assert!(recorder.flush(Duration::from_secs(2)).await);
+    fake.script(|s| (s.method == "PATCH").then(|| Fault::Answer(404, None, String::new())));
+    recorder.note(about_node("c"));
+    settle().await;
+    assert!(recorder.flush(Duration::from_secs(2)).await);
+    let last = fake.seen().last().unwrap().clone();
+    assert_eq!((last.method.as_str(), &last.body["count"]), ("POST", &json!(2)), "somebody deleted it: told anew");
+}

@@ -228,14 +228,17 @@ async fn follow(cluster: Cluster, keep: KeepLabels, mirror: Arc<Mirror<Node>>) {
                 // One that is there but cannot be read is kept as it was last: it must not look deleted.
                 mirror.replace(nodes, |name| listed.unreadable.iter().any(|bad| bad.name == name.as_str()));
             }
-            Signal::Watching => mirror.well(),
+            Signal::Watching => {
+                if let Some(since) = mirror.well() {
+                    tracing::info!(%since, "the watch of nodes is well again");
+                }
+            }
             Signal::Applied(_, node) => mirror.apply(node),
             Signal::Deleted(meta, _) => mirror.delete(&meta.name.into(), |known| known.uid == meta.uid),
             Signal::Failing(error) => {
-                if mirror.health().failing_since.is_none() {
+                if mirror.failing(cluster.clock().now()) {
                     tracing::warn!(%error, "the watch of nodes fails");
                 }
-                mirror.failing(cluster.clock().now());
             }
         }
     }

@@ -1,3 +1,5 @@
+#![allow(clippy::indexing_slicing, reason = "a test may panic")]
+
 use serde_json::json;
 
 use super::*;
@@ -56,7 +58,7 @@ async fn c40_nodes_are_found_by_either_form_of_provider_id() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c39_two_nodes_of_one_instance_are_both_found() {
+async fn two_nodes_of_one_instance_are_both_found() {
     let fake = Fake::default();
     fake.put(NODES, node("a", &aws(A)));
     fake.put(NODES, node("b", &aws(A)));

@@ -1,5 +1,8 @@
 //! Whether a DaemonSet exists.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::BTreeMap,
     fmt,

@@ -1,5 +1,8 @@
 //! The client, and the one way by which a request leaves.
 
+#[cfg(test)]
+mod tests;
+
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;

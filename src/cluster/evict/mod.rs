@@ -1,5 +1,8 @@
 //! Evicting and deleting pods.
 
+#[cfg(test)]
+mod tests;
+
 use k8s_openapi::{
     api::policy::v1::Eviction,
     apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta, Preconditions},

@@ -1,5 +1,8 @@
 //! Disruption budgets, kept by one watch.
 
+#[cfg(test)]
+mod tests;
+
 use std::{convert::Infallible, fmt, sync::Arc};
 
 use tokio_util::task::AbortOnDropHandle;
@@ -147,14 +150,17 @@ async fn follow(cluster: Cluster, mirror: Arc<Mirror<Budget>>) {
                 let budgets = listed.objects.into_iter().map(|(_, budget)| budget).collect();
                 mirror.replace(budgets, |key| listed.unreadable.iter().any(|bad| bad.namespace == key.namespace && bad.name == key.name));
             }
-            Signal::Watching => mirror.well(),
+            Signal::Watching => {
+                if let Some(since) = mirror.well() {
+                    tracing::info!(%since, "the watch of disruption budgets is well again");
+                }
+            }
             Signal::Applied(_, budget) => mirror.apply(budget),
             Signal::Deleted(meta, _) => mirror.delete(&BudgetKey { namespace: meta.namespace, name: meta.name }, |_| true),
             Signal::Failing(error) => {
-                if mirror.health().failing_since.is_none() {
+                if mirror.failing(cluster.clock().now()) {
                     tracing::warn!(%error, "the watch of disruption budgets fails");
                 }
-                mirror.failing(cluster.clock().now());
             }
         }
     }

@@ -1,0 +1,53 @@
+use super::*;
+use crate::cluster::fake::{Counter, Fake, Fault};
+
+fn get() -> Request<Vec<u8>> {
+    Request::get("/api/v1/nodes/a").body(Vec::new()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_under_way_are_bounded_and_the_vital_lane_is_not() {
+    let fake = Fake::default();
+    let counter = Arc::new(Counter::default());
+    let cluster = fake.cluster_with(counter.clone(), Arc::new(OpenGate), Settings { in_flight: 4, ..Settings::default() });
+    fake.script(|s| (s.method == Method::GET).then_some(Fault::Hang));
+    let many: Vec<_> = (0..6)
+        .map(|_| {
+            let cluster = cluster.clone();
+            tokio::spawn(async move { cluster.call(Target::GetNode, Lane::Ordinary, "a", get()).await })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(fake.seen().len(), 4);
+    let begun = Instant::now();
+    let put = Request::put("/apis/coordination.k8s.io/v1/namespaces/x/leases/y").body(Vec::new()).unwrap();
+    let vital = cluster.call(Target::Lease, Lane::Vital, "y", put).await;
+    assert_eq!((vital.unwrap_err().problem, begun.elapsed()), (Problem::NotFound, Duration::ZERO));
+    for one in many {
+        assert_eq!(one.await.unwrap().unwrap_err().problem, Problem::Unreachable);
+    }
+    assert_eq!(counter.0.lock().unwrap().len(), 7, "each is counted once, those without a slot too");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_low_lane_waits_until_half_of_the_slots_are_free() {
+    let fake = Fake::default();
+    let cluster = fake.cluster_with(Arc::new(Silent), Arc::new(OpenGate), Settings { in_flight: 4, ..Settings::default() });
+    fake.script(|s| (s.path.ends_with("/a")).then_some(Fault::Slow(Duration::from_secs(5))));
+    for _ in 0..3 {
+        let cluster = cluster.clone();
+        tokio::spawn(async move { cluster.call(Target::GetNode, Lane::Ordinary, "a", get()).await });
+    }
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let begun = Instant::now();
+    let event = Request::post("/api/v1/namespaces/default/events").body(Vec::new()).unwrap();
+    cluster.call(Target::Event, Lane::Low, "a", event).await.unwrap();
+    assert!(begun.elapsed() > Duration::from_secs(4), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_is_not_there_is_named() {
+    let options = ConnectOptions { kubeconfig: Some("/nowhere/config".into()), context: Some("blue".to_owned()) };
+    let Err(error) = connect(&options).await else { panic!("there is no such file") };
+    assert_eq!(error.to_string(), "cannot use the kubeconfig /nowhere/config with context blue");
+}

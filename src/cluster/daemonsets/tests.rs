@@ -1,0 +1,37 @@
+use serde_json::json;
+
+use super::*;
+use crate::cluster::fake::{Fake, Fault, status};
+
+const SETS: &str = "/apis/apps/v1/namespaces/kube-system/daemonsets";
+
+#[tokio::test(start_paused = true)]
+async fn one_get_answers_for_ten_minutes_however_many_ask() {
+    let fake = Fake::default();
+    fake.put(SETS, json!({"metadata": {"name": "proxy"}}));
+    let sets = DaemonSets::new(&fake.cluster());
+    let all = futures::future::join_all((0..30).map(|_| sets.state("kube-system", "proxy"))).await;
+    assert!(all.iter().all(|s| *s == DaemonSetState::There));
+    assert_eq!(sets.state("kube-system", "gone").await, DaemonSetState::Gone);
+    assert_eq!(sets.state("kube-system", "gone").await, DaemonSetState::Gone);
+    assert_eq!(fake.seen().len(), 2);
+    tokio::time::sleep(KNOWN).await;
+    fake.remove(SETS, "proxy");
+    assert_eq!(sets.state("kube-system", "proxy").await, DaemonSetState::Gone);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_told_is_asked_again_soon() {
+    let fake = Fake::default();
+    let sets = DaemonSets::new(&fake.cluster());
+    for fault in
+        [Fault::Answer(403, None, status(403, "Forbidden", "no").to_string()), Fault::Answer(500, None, String::new()), Fault::Hang, Fault::Broken]
+    {
+        fake.script(move |_| Some(fault.clone()));
+        assert_eq!(sets.state("a", "b").await, DaemonSetState::Unreadable);
+        tokio::time::sleep(UNREADABLE).await;
+    }
+    assert_eq!(fake.seen().len(), 4);
+    fake.heal();
+    assert_eq!(sets.state("a", "b").await, DaemonSetState::Gone);
+}

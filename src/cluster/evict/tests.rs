@@ -1,0 +1,113 @@
+#![allow(clippy::indexing_slicing, reason = "a test may panic")]
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::json;
+
+use super::*;
+use crate::cluster::{
+    Gate, Settings,
+    fake::{Counter, Fake, Fault, status},
+};
+
+fn pod() -> (PodKey, PodUid) {
+    (PodKey { namespace: "web".to_owned(), name: "web-1".to_owned() }, "uid-1".into())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_eviction_carries_uid_and_grace_where_the_server_reads_them() {
+    let fake = Fake::default();
+    let cluster = fake.cluster();
+    let (key, uid) = pod();
+    let answer = cluster.evict(&key, &uid, Some(7)).await;
+    assert!(answer.is_success());
+    assert!(cluster.evict(&key, &uid, None).await.is_success());
+    let seen = fake.seen();
+    assert_eq!((seen[0].method.as_str(), seen[0].path.as_str()), ("POST", "/api/v1/namespaces/web/pods/web-1/eviction"));
+    assert_eq!(seen[0].headers.get("content-type").unwrap(), "application/json");
+    assert_eq!(
+        seen[0].body,
+        json!({
+            "apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": {"name": "web-1", "namespace": "web"},
+            "deleteOptions": {"gracePeriodSeconds": 7, "preconditions": {"uid": "uid-1"}},
+        })
+    );
+    assert_eq!(seen[1].body["deleteOptions"], json!({"preconditions": {"uid": "uid-1"}}), "its own grace: nothing is said");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_carries_uid_and_grace() {
+    let fake = Fake::default();
+    let (key, uid) = pod();
+    assert!(fake.cluster().delete_pod(&key, &uid, Some(3)).await.is_success());
+    let seen = fake.seen();
+    assert_eq!((seen[0].method.as_str(), seen[0].path.as_str()), ("DELETE", "/api/v1/namespaces/web/pods/web-1"));
+    assert_eq!(seen[0].body, json!({"gracePeriodSeconds": 3, "preconditions": {"uid": "uid-1"}}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_refusal_keeps_what_a_decision_needs() {
+    let (key, uid) = pod();
+    let budget = |seconds: u32| {
+        json!({
+            "kind": "Status", "status": "Failure", "code": 429, "reason": "TooManyRequests", "message": "Cannot evict pod",
+            "details": {"retryAfterSeconds": seconds, "causes": [{"reason": "DisruptionBudget", "message": "needs 2 healthy pods and has 2 currently"}]},
+        })
+        .to_string()
+    };
+    let dying =
+        json!({"kind": "Status", "code": 403, "reason": "Forbidden", "details": {"causes": [{"reason": "NamespaceTerminating", "message": "m"}]}});
+    let two_budgets = json!({"kind": "Status", "status": "Failure", "code": 500, "message": "This pod has more than one PodDisruptionBudget"});
+    let seconds = |n| Some(Duration::from_secs(n));
+    for (code, header, body, reason, cause, retry_after) in [
+        (429, None, budget(0), "TooManyRequests", Some("DisruptionBudget"), None),
+        (429, Some("10"), budget(10), "TooManyRequests", Some("DisruptionBudget"), seconds(10)),
+        (429, Some("3"), "Too many requests, please try again later.\n".to_owned(), "", None, seconds(3)),
+        (429, Some("0"), "slow down".to_owned(), "", None, None),
+        (429, None, status(429, "TooManyRequests", "Eviction triggered evacuation").to_string(), "TooManyRequests", None, None),
+        (403, None, dying.to_string(), "Forbidden", Some("NamespaceTerminating"), None),
+        (404, None, status(404, "NotFound", "m").to_string(), "NotFound", None, None),
+        (409, None, status(409, "Conflict", "the UID in the precondition does not match").to_string(), "Conflict", None, None),
+        (500, None, two_budgets.to_string(), "", None, None),
+        (504, None, String::new(), "", None, None),
+    ] {
+        let fake = Fake::default();
+        fake.script(move |_| Some(Fault::Answer(code, header, body.clone())));
+        let answer = fake.cluster().evict(&key, &uid, None).await;
+        assert_eq!((answer.code, answer.reason.as_str(), answer.retry_after), (code, reason, retry_after), "{answer:?}");
+        assert_eq!(answer.causes.first().map(|(r, _)| r.as_str()), cause);
+        assert_eq!(fake.seen().len(), 1, "it is never repeated here");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_answer_is_code_0() {
+    let (key, uid) = pod();
+    for fault in [Fault::Hang, Fault::Broken] {
+        let fake = Fake::default();
+        fake.script(move |_| Some(fault.clone()));
+        let answer = fake.cluster().evict(&key, &uid, None).await;
+        assert_eq!(answer.code, 0);
+        assert!(!answer.message.is_empty());
+    }
+}
+
+struct Closed;
+
+impl Gate for Closed {
+    fn is_open(&self) -> bool {
+        false
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_through_a_closed_gate() {
+    let fake = Fake::default();
+    let cluster = fake.cluster_with(Arc::new(Counter::default()), Arc::new(Closed), Settings::default());
+    let (key, uid) = pod();
+    let answer = cluster.evict(&key, &uid, None).await;
+    assert_eq!((answer.code, answer.reason.as_str()), (0, "HeldBack"));
+    assert!(!cluster.delete_pod(&key, &uid, None).await.is_success());
+    assert!(fake.seen().is_empty());
+}
