@@ -145,9 +145,8 @@ impl State {
 
     pub(super) fn capacity_interruption(&mut self, now: Moment, id: &str) {
         let end = events::seconds_text(self.aws_time(now.plus(WARNING)));
-        let zone = self.instances.get(id).map(|i| i.zone.clone()).unwrap_or_default();
         let detail = serde_json::json!({
-            "instance-id": id, "instance-action": "terminate", "instance-termination-time": end, "availability-zone-id": zone,
+            "instance-id": id, "instance-action": "terminate", "instance-termination-time": end, "azId": "euw1-az1",
         });
         self.send_about_instance(now, EventKind::CapacityWarning, id, &detail);
         self.after(now, WARNING, Timer::Reclaim { instance: id.to_owned(), to: InstanceState::ShuttingDown });

@@ -30,7 +30,7 @@ async fn one_unknown_id_fails_a_call_by_ids_but_not_a_filter() {
     let found = w.describe(vec![filter("instance-id", [i.clone(), unknown])]).await;
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].instance_lifecycle().map(aws_sdk_ec2::types::InstanceLifecycleType::as_str), Some("spot"));
-    assert_eq!(found[0].launch_time().map(|t| t.secs()), Some(epoch().as_second() - 86_400));
+    assert_eq!(found[0].launch_time().map(aws_smithy_types::DateTime::secs), Some(epoch().as_second() - 86_400));
     assert_eq!(found[0].private_dns_name(), Some("ip-10-0-0-1.eu-west-1.compute.internal"));
     assert_eq!(found[0].placement().and_then(|p| p.availability_zone()), Some("eu-west-1a"));
 }
@@ -42,10 +42,10 @@ async fn filters_choose_by_dns_name_state_zone_and_tags() {
     let tagged = w.aws.create_instance(InstanceSpec { tags: tags.into(), zone: "eu-west-1b".to_owned(), ..InstanceSpec::default() });
     let plain = w.aws.create_instance(InstanceSpec { private_dns: Some("a.example".to_owned()), ..InstanceSpec::default() });
     let stopped = w.aws.create_instance(InstanceSpec { state: State::Stopped, zone: "eu-west-1b".to_owned(), ..InstanceSpec::default() });
-    assert_eq!(w.described("private-dns-name", "a.example").await, [plain.clone()]);
+    assert_eq!(w.described("private-dns-name", "a.example").await, std::slice::from_ref(&plain));
     assert_eq!(w.described("instance-state-name", "stopped").await, [stopped]);
-    assert_eq!(w.described("tag-key", "kubernetes.io/cluster/*").await, [tagged.clone()]);
-    assert_eq!(w.described("tag:kubernetes.io/cluster/c", "owned").await, [tagged.clone()]);
+    assert_eq!(w.described("tag-key", "kubernetes.io/cluster/*").await, std::slice::from_ref(&tagged));
+    assert_eq!(w.described("tag:kubernetes.io/cluster/c", "owned").await, std::slice::from_ref(&tagged));
     let both = vec![filter("availability-zone", ["eu-west-1b".to_owned()]), filter("instance-state-name", ["running".to_owned()])];
     assert_eq!(w.describe(both).await[0].instance_id(), Some(tagged.as_str()));
     let (code, _) = error(w.ec2.describe_instances().filters(filter("nonsense", ["x".to_owned()])).send().await);

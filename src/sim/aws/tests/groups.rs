@@ -118,7 +118,7 @@ async fn other_events_have_their_shapes() {
 async fn the_same_seed_gives_the_same_course() {
     async fn course() -> String {
         let w = World::new();
-        let i = w.group(HookSpec::terminating("h").heartbeat_timeout(Duration::from_secs(60)));
+        let i = w.group(HookSpec::terminating("h").heartbeat_timeout(Duration::from_mins(1)));
         w.aws.terminate(&i, false);
         w.sqs.receive_message().queue_url(&w.url).wait_time_seconds(20).max_number_of_messages(10).send().await.unwrap();
         sleep(300).await;

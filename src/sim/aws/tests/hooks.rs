@@ -69,7 +69,7 @@ async fn a_heartbeat_starts_the_timeout_anew_and_none_ends_the_action() {
     let action = w.aws.actions().pop().unwrap();
     let end = action.end.clone().unwrap();
     assert_eq!((end.verdict, end.at), (Verdict::TimedOut(HookResult::Abandon), epoch() + jiff::SignedDuration::from_secs(210)));
-    assert_eq!((action.beats.len(), action.longest_gap(epoch())), (3, Duration::from_secs(60)));
+    assert_eq!((action.beats.len(), action.longest_gap(epoch())), (3, Duration::from_mins(1)));
     let refused = w.beat(&i).await.unwrap_err();
     assert_eq!(refused, ("ValidationError".to_owned(), format!("No active Lifecycle Action found with instance ID {i}")));
 }
@@ -134,7 +134,7 @@ async fn hooks_are_described_put_and_tested() {
     let test = w.bodies().pop().unwrap();
     assert_eq!((&test["Event"], &test["AutoScalingGroupName"]), (&"autoscaling:TEST_NOTIFICATION".into(), &"g".into()));
     let names = w.asg.describe_lifecycle_hooks().auto_scaling_group_name("g").lifecycle_hook_names("n").send().await.unwrap();
-    assert_eq!(names.lifecycle_hooks().iter().map(|h| h.heartbeat_timeout()).collect::<Vec<_>>(), [Some(45)]);
+    assert_eq!(names.lifecycle_hooks().iter().map(aws_sdk_autoscaling::types::LifecycleHook::heartbeat_timeout).collect::<Vec<_>>(), [Some(45)]);
     let (code, _) = error(w.asg.describe_lifecycle_hooks().auto_scaling_group_name("none").send().await);
     assert_eq!(code, "ValidationError");
 }
@@ -154,7 +154,7 @@ async fn a_hook_with_a_target_of_its_own_tells_it_in_the_native_shape() {
 async fn a_launch_hook_holds_an_instance_back_and_an_unanswered_one_kills_it() {
     let w = World::new();
     w.aws.create_group(GroupSpec::new("g", 0));
-    w.aws.put_hook("g", HookSpec::launching("h").heartbeat_timeout(Duration::from_secs(60)));
+    w.aws.put_hook("g", HookSpec::launching("h").heartbeat_timeout(Duration::from_mins(1)));
     let i = w.aws.launch("g").unwrap();
     assert_eq!((w.stand(&i), w.state(&i)), (Some(LifecycleState::Pending), Some(State::Pending)));
     sleep(21).await;

@@ -186,7 +186,7 @@ async fn queues_are_made_described_purged_and_deleted() {
     assert_eq!(get(QueueAttributeName::ApproximateNumberOfMessages), "1");
     assert_eq!(get(QueueAttributeName::ApproximateNumberOfMessagesDelayed), "1");
     assert!(get(QueueAttributeName::RedrivePolicy).contains("\"maxReceiveCount\":3"));
-    assert_eq!(w.sqs.list_queues().queue_name_prefix("ne").send().await.unwrap().queue_urls(), [url.clone()]);
+    assert_eq!(w.sqs.list_queues().queue_name_prefix("ne").send().await.unwrap().queue_urls(), std::slice::from_ref(&url));
     w.sqs.purge_queue().queue_url(&url).send().await.unwrap();
     assert_eq!(w.aws.queue("new").unwrap().messages, []);
     w.sqs.delete_queue().queue_url(&url).send().await.unwrap();
