@@ -1,13 +1,26 @@
 //! The Lease: who leads, and whether all is paused.
+//!
+//! The shell of [`crate::election`]: performs its requests one at a time, each with a deadline; a watch shows it changes at once (its
+//! content is not believed, it may lag), and reading every few seconds is the net below that.
+
+mod calls;
+mod pause;
+#[cfg(test)]
+mod tests;
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::watch;
+use futures::future::BoxFuture;
+use k8s_openapi::api::coordination::v1::Lease;
+use tokio::sync::{mpsc, watch};
+use tokio_util::task::AbortOnDropHandle;
 
+use self::calls::{Answer, Calls};
+pub use self::pause::{LeaseError, set_paused};
 use crate::{
     controller::{Clock, Random, Spawner},
-    domain::Moment,
-    election::Settings,
+    domain::{Moment, MomentExt, PAUSE},
+    election::{Effect, Input, Lost, Machine, Settings},
 };
 
 /// Which Lease.
@@ -39,11 +52,11 @@ pub enum Leadership {
 /// One call on the Lease, for metrics.
 #[derive(Debug, Clone, Copy)]
 pub struct LeaseCall {
-    /// `get`, `create`, `replace`, `patch`.
+    /// `get`, `create`, `replace` or `watch`.
     pub verb: &'static str,
-    /// `ok`, `conflict`, `not_found`, `denied`, `overload`, `failed` or `timeout`.
+    /// `ok`, `conflict`, `not_found`, `denied`, `overload`, `server`, `unreachable` or `timeout`.
     pub outcome: &'static str,
-    /// How long it took.
+    /// How long it took; of a watch, how long it lived.
     pub took: Duration,
 }
 
@@ -77,25 +90,75 @@ pub struct LeaseParts {
     pub on_call: OnCall,
 }
 
-/// Takes part in the election and keeps the lease once it is won.
+/// Takes part in the election and keeps the lease once it is won. Dropped, it stops renewing.
 #[derive(Debug)]
 pub struct LeaseKeeper {
     leadership: watch::Receiver<Leadership>,
     paused: watch::Receiver<bool>,
+    stopped: watch::Receiver<bool>,
     guard: WriteGuard,
+    commands: mpsc::UnboundedSender<Input>,
+    _held: Held,
+}
+
+/// What must live as long as the keeper.
+#[derive(Debug)]
+enum Held {
+    Task { _keeper: AbortOnDropHandle<()> },
+    Said { _said: Said, _commands: mpsc::UnboundedReceiver<Input> },
+}
+
+/// The sending ends of what the keeper tells.
+#[derive(Debug)]
+struct Said {
+    leadership: watch::Sender<Leadership>,
+    paused: watch::Sender<bool>,
+    stopped: watch::Sender<bool>,
+    until: watch::Sender<Option<Moment>>,
+}
+
+/// The task.
+struct Keeper {
+    machine: Machine,
+    calls: Calls,
+    clock: Clock,
+    random: Random,
+    place: LeasePlace,
+    /// The object as last read: what others wrote on it survives our replacing it.
+    last: Option<Lease>,
+    said: Said,
+    under_way: Option<BoxFuture<'static, Answer>>,
 }
 
 impl LeaseKeeper {
     /// Starts to take part.
     #[must_use]
-    pub fn start(_parts: LeaseParts) -> Self {
-        todo!()
+    pub fn start(parts: LeaseParts) -> Self {
+        let LeaseParts { client, place, identity, settings, clock, random, spawner, on_call } = parts;
+        let calls = Calls::new(client, &place, clock, on_call);
+        let machine = Machine::new(identity, settings);
+        let said = Said::new(Leadership::Standby { holder: None }, None);
+        let (commands, inbox) = mpsc::unbounded_channel();
+        let (shown, watched) = watch::channel(None);
+        let watching = spawner.spawn_scoped(calls.clone().watch(shown, random.clone()));
+        let receivers = said.receivers();
+        let keeper = Keeper { machine, calls, clock, random, place, last: None, said, under_way: None };
+        let task = spawner.spawn_scoped(keeper.run(inbox, watched, watching));
+        Self::of(receivers, clock, commands, Held::Task { _keeper: task })
     }
 
     /// Leads without a Lease, for ever: a dry run.
     #[must_use]
-    pub fn without_lease(_clock: Clock) -> Self {
-        todo!()
+    pub fn without_lease(clock: Clock) -> Self {
+        let said = Said::new(Leadership::Leader { since: clock.now(), term: 0 }, Some(Moment::MAX));
+        let (commands, inbox) = mpsc::unbounded_channel();
+        said.stopped.send_replace(true);
+        Self::of(said.receivers(), clock, commands, Held::Said { _said: said, _commands: inbox })
+    }
+
+    fn of(receivers: Receivers, clock: Clock, commands: mpsc::UnboundedSender<Input>, held: Held) -> Self {
+        let Receivers { leadership, paused, stopped, until } = receivers;
+        Self { leadership, paused, stopped, guard: WriteGuard { clock, until }, commands, _held: held }
     }
 
     /// Who leads.
@@ -118,14 +181,26 @@ impl LeaseKeeper {
 
     /// Gives the lease up once, so that another may have it, and bids from now on only for one that has been free for this long: for a
     /// process whose own node drains. Again and again it changes nothing.
-    pub fn yield_lease(&self, _bid_again_after: Duration) {}
+    pub fn yield_lease(&self, bid_again_after: Duration) {
+        self.tell(Input::Yield(bid_again_after));
+    }
 
     /// Bids as ever again: the own node does not drain any more.
-    pub fn bid_normally(&self) {}
+    pub fn bid_normally(&self) {
+        self.tell(Input::Eager);
+    }
 
-    /// Gives the lease up and ends, within `limit`. Says whether the lease is verifiably not ours.
-    pub async fn release(&self, _limit: Duration) -> bool {
-        false
+    /// Gives the lease up and never bids again. Leadership ends before the first request goes out. Waits until the lease is verifiably
+    /// not ours, `limit` at most, and says whether it is.
+    pub async fn release(&self, limit: Duration) -> bool {
+        self.tell(Input::Stop);
+        let mut stopped = self.stopped.clone();
+        tokio::time::timeout(limit, stopped.wait_for(|stopped| *stopped)).await.is_ok_and(|seen| seen.is_ok())
+    }
+
+    fn tell(&self, input: Input) {
+        // A task that has ended has no lease to give up.
+        drop(self.commands.send(input));
     }
 }
 
@@ -137,18 +212,121 @@ impl WriteGuard {
     }
 }
 
-/// A call on the Lease failed.
-#[derive(Debug, thiserror::Error)]
-#[error("the Lease {namespace}/{name} could not be {action}: {why}")]
-pub struct LeaseError {
-    namespace: String,
-    name: String,
-    action: &'static str,
-    why: String,
+struct Receivers {
+    leadership: watch::Receiver<Leadership>,
+    paused: watch::Receiver<bool>,
+    stopped: watch::Receiver<bool>,
+    until: watch::Receiver<Option<Moment>>,
 }
 
-/// Writes or removes the annotation that pauses all drains (`sundown pause`, `sundown resume`); a missing Lease is created. Says whether
-/// that changed anything.
-pub async fn set_paused(_client: kube::Client, _place: &LeasePlace, _paused: bool) -> Result<bool, LeaseError> {
-    todo!()
+impl Said {
+    fn new(leadership: Leadership, until: Option<Moment>) -> Self {
+        Self {
+            leadership: watch::Sender::new(leadership),
+            paused: watch::Sender::new(false),
+            stopped: watch::Sender::new(false),
+            until: watch::Sender::new(until),
+        }
+    }
+
+    fn receivers(&self) -> Receivers {
+        Receivers {
+            leadership: self.leadership.subscribe(),
+            paused: self.paused.subscribe(),
+            stopped: self.stopped.subscribe(),
+            until: self.until.subscribe(),
+        }
+    }
+}
+
+impl Keeper {
+    async fn run(
+        mut self,
+        mut commands: mpsc::UnboundedReceiver<Input>,
+        mut watched: watch::Receiver<Option<calls::Shown>>,
+        _watching: AbortOnDropHandle<()>,
+    ) {
+        self.step(Input::Tick);
+        loop {
+            // An hour: nothing is planned while a request is under way, and that has its own deadline.
+            let wake = self.machine.next_wake().unwrap_or_else(|| self.clock.now().plus(Duration::from_hours(1)));
+            let answer = async {
+                match &mut self.under_way {
+                    Some(call) => call.await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                command = commands.recv() => match command {
+                    Some(input) => self.step(input),
+                    None => return,
+                },
+                answer = answer => self.answered(answer),
+                Ok(()) = watched.changed() => {
+                    let shown = watched.borrow_and_update().clone();
+                    if let Some(calls::Shown(version)) = shown {
+                        self.step(Input::Nudge(version));
+                    }
+                }
+                () = self.clock.sleep_until(wake) => self.step(Input::Tick),
+            }
+        }
+    }
+
+    fn answered(&mut self, answer: Answer) {
+        self.under_way = None;
+        match answer.lease {
+            calls::Read::Unknown => {}
+            calls::Read::Missing => self.last = None,
+            calls::Read::Is(lease) => self.last = Some(*lease),
+        }
+        if !matches!(answer.input, Input::ReadFailed | Input::WriteFailed | Input::WriteConflict) {
+            let paused =
+                self.last.as_ref().is_some_and(|l| l.metadata.annotations.as_ref().is_some_and(|a| a.get(PAUSE).is_some_and(|v| v == "true")));
+            if self.said.paused.send_if_modified(|was| std::mem::replace(was, paused) != paused) {
+                tracing::info!(paused, "the pause annotation of the Lease changed");
+            }
+        }
+        self.step(answer.input);
+    }
+
+    fn step(&mut self, input: Input) {
+        let now = self.clock.now();
+        let effects = self.machine.step(now, self.random.fraction(), input);
+        // The guard first: whoever hears of leadership may write, whoever does not hear of its loss may not.
+        let until = self.machine.may_write_until();
+        self.said.until.send_if_modified(|was| std::mem::replace(was, until) != until);
+        for effect in effects {
+            match effect {
+                Effect::Get => self.under_way = Some(self.calls.get()),
+                Effect::Create(draft) => self.under_way = Some(self.calls.create(&draft)),
+                Effect::Update(version, draft) => self.under_way = Some(self.calls.replace(self.last.as_ref(), version, &draft)),
+                Effect::BecameLeader { term } => {
+                    tracing::info!(namespace = %self.place.namespace, lease = %self.place.name, term, "this process leads");
+                    self.said.leadership.send_replace(Leadership::Leader { since: now, term });
+                }
+                Effect::Lost(why) => {
+                    match why {
+                        Lost::GivenUp => tracing::info!("the lease was given up"),
+                        Lost::Deadline => tracing::warn!("leadership is lost: the Lease could not be renewed in time"),
+                        Lost::Taken(holder) => tracing::warn!(holder, "leadership is lost: the Lease names somebody else"),
+                    }
+                    self.said.leadership.send_replace(Leadership::Standby { holder: None });
+                }
+                Effect::Stopped => {
+                    self.said.stopped.send_replace(true);
+                }
+            }
+        }
+        if until.is_none() {
+            let holder = self.machine.holder().map(str::to_owned);
+            self.said.leadership.send_if_modified(|was| {
+                let is = Leadership::Standby { holder };
+                let differs = *was != is;
+                *was = is;
+                differs
+            });
+        }
+    }
 }

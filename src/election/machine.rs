@@ -1,36 +1,353 @@
 //! The machine.
 
-use super::{Effect, Input, Settings};
-use crate::domain::Moment;
+use std::time::Duration;
+
+use super::{Draft, Effect, Input, Lost, Observed, Settings};
+use crate::domain::{Moment, MomentExt};
 
 /// One process's part in the election.
 #[derive(Debug)]
 pub struct Machine {
     me: String,
     settings: Settings,
+    aim: Aim,
+    /// How long a lease must have been free before this process bids for it.
+    reluctance: Duration,
+    seen: Seen,
+    /// What was seen may not be what is: it was refused, or a watch showed something else.
+    outdated: bool,
+    /// The last write may have had its effect all the same.
+    doubtful: bool,
+    /// Writes that were refused one after another.
+    conflicts: u32,
+    /// When the request under way was sent.
+    under_way: Option<Moment>,
+    /// What a watch showed while a request was under way.
+    nudge: Option<Option<String>>,
+    /// No request before this.
+    not_before: Moment,
+    /// The next read of a standby, the next renewal of a leader.
+    due: Moment,
+    lead: Option<Lead>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Aim {
+    Bid,
+    /// Get rid of the lease, then bid again.
+    Yield,
+    /// Get rid of the lease, then be done.
+    Stop,
+    Done,
+}
+
+/// What the last read or accepted write showed, and since when, by our own clock, it has been so.
+#[derive(Debug)]
+enum Seen {
+    /// Nothing was read yet.
+    Nothing,
+    /// No Lease. `careful`: there was one, whose holder may not know yet.
+    Missing { since: Moment, careful: bool },
+    /// A Lease.
+    Lease { is: Observed, since: Moment },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Read,
+    /// Acquire if it is free by now, else read.
+    Bid,
+    /// Acquire, or renew.
+    Hold,
+    GiveUp,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Lead {
+    /// When the last accepted write was sent, plus the renew deadline.
+    until: Moment,
+    term: u32,
 }
 
 impl Machine {
     /// A standby that has read nothing. `me` must be unique to this process, not to its pod: a restarted container is somebody else.
     #[must_use]
     pub fn new(me: String, settings: Settings) -> Self {
-        Self { me, settings }
+        Self {
+            me,
+            settings,
+            aim: Aim::Bid,
+            reluctance: Duration::ZERO,
+            seen: Seen::Nothing,
+            outdated: false,
+            doubtful: false,
+            conflicts: 0,
+            under_way: None,
+            nudge: None,
+            not_before: Moment::MIN,
+            due: Moment::MIN,
+            lead: None,
+        }
+    }
+
+    /// Until when this process may start requests of any kind; `None` while it does not lead.
+    #[must_use]
+    pub fn may_write_until(&self) -> Option<Moment> {
+        self.lead.map(|lead| lead.until)
+    }
+
+    /// `leaseTransitions` of the Lease under which this process leads.
+    #[must_use]
+    pub fn term(&self) -> Option<u32> {
+        self.lead.map(|lead| lead.term)
+    }
+
+    /// The holder, as last read.
+    #[must_use]
+    pub fn holder(&self) -> Option<&str> {
+        match &self.seen {
+            Seen::Lease { is, .. } => is.holder.as_deref(),
+            Seen::Nothing | Seen::Missing { .. } => None,
+        }
+    }
+
+    /// When the machine wants the next [`Input::Tick`], at the latest. `None`: when the request under way is answered.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Moment> {
+        let request = if self.under_way.is_some() { None } else { self.next_request().map(|(at, _)| at) };
+        [self.may_write_until(), request].into_iter().flatten().min()
     }
 
     /// Takes in what happened and says what to do. `spread` in `[0, 1)` jitters the reads of standbys.
-    /// Until when this process may start requests of any kind; `None` while it does not lead.
-    #[must_use]
-    pub const fn may_write_until(&self) -> Option<Moment> {
-        None
+    pub fn step(&mut self, now: Moment, spread: f64, input: Input) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if self.lead.is_some_and(|lead| now >= lead.until) {
+            self.lose(Lost::Deadline, &mut effects);
+        }
+        self.absorb(now, spread, input, &mut effects);
+        self.settle(&mut effects);
+        if self.under_way.is_none()
+            && let Some((at, wanted)) = self.next_request()
+            && at <= now
+        {
+            effects.push(self.send(now, wanted));
+        }
+        effects
     }
 
-    /// When the machine wants the next [`Input::Tick`], at the latest.
-    #[must_use]
-    pub const fn next_wake(&self) -> Option<Moment> {
-        None
+    fn absorb(&mut self, now: Moment, spread: f64, input: Input, effects: &mut Vec<Effect>) {
+        match input {
+            Input::Tick => {}
+            Input::Nudge(shown) if self.under_way.is_some() => self.nudge = Some(shown),
+            Input::Nudge(shown) => self.nudged(shown.as_deref()),
+            Input::Observed(is) => {
+                self.answered();
+                self.doubtful = false;
+                self.see(now, is, effects);
+                self.has_read(now, spread);
+            }
+            Input::NotFound => {
+                self.answered();
+                self.doubtful = false;
+                self.see_nothing(now);
+                self.has_read(now, spread);
+            }
+            Input::ReadFailed => {
+                if let Some(sent) = self.answered() {
+                    self.outdated = true;
+                    self.pause(now, sent);
+                }
+            }
+            Input::WriteAccepted(is) => self.accepted(now, is, effects),
+            Input::WriteConflict => {
+                if let Some(sent) = self.answered() {
+                    self.outdated = true;
+                    self.conflicts = self.conflicts.saturating_add(1);
+                    if self.conflicts > 1 {
+                        self.pause(now, sent);
+                    }
+                }
+            }
+            Input::WriteFailed => {
+                if let Some(sent) = self.answered() {
+                    self.doubtful = true;
+                    self.pause(now, sent);
+                }
+            }
+            Input::Yield(after) => {
+                // Only the first one gives up: whoever gets the lease back, because nobody else wanted it, keeps it.
+                if self.reluctance.is_zero() && self.aim == Aim::Bid {
+                    self.give_up(Aim::Yield, effects);
+                }
+                self.reluctance = after;
+            }
+            Input::Eager => self.reluctance = Duration::ZERO,
+            Input::Stop => {
+                if self.aim != Aim::Done {
+                    self.give_up(Aim::Stop, effects);
+                }
+            }
+        }
+        if self.under_way.is_none()
+            && let Some(shown) = self.nudge.take()
+        {
+            self.nudged(shown.as_deref());
+        }
     }
 
-    pub fn step(&mut self, _now: Moment, _spread: f64, _input: Input) -> Vec<Effect> {
-        Vec::new()
+    /// The request under way is over; when it was sent. `None`: there was none, the answer is an old one.
+    fn answered(&mut self) -> Option<Moment> {
+        let sent = self.under_way.take()?;
+        self.outdated = false;
+        Some(sent)
     }
+
+    /// A request failed: the next one a retry period after it was sent, so that one that hung is followed at once.
+    fn pause(&mut self, now: Moment, sent: Moment) {
+        self.not_before = sent.plus(self.settings.retry).max(now);
+    }
+
+    /// A watch lags behind reads and writes, so what it shows is never believed; it is a reason to read.
+    fn nudged(&mut self, shown: Option<&str>) {
+        self.outdated |= match &self.seen {
+            Seen::Nothing => true,
+            Seen::Missing { .. } => shown.is_some(),
+            Seen::Lease { is, .. } => shown != Some(is.resource_version.as_str()),
+        };
+    }
+
+    fn see(&mut self, now: Moment, is: Observed, effects: &mut Vec<Effect>) {
+        if is.holder.as_ref() != Some(&self.me) {
+            self.lose(Lost::Taken(is.holder.clone()), effects);
+        }
+        let since = match &self.seen {
+            Seen::Lease { is: was, since } if same_record(was, &is) => *since,
+            _ => now,
+        };
+        self.seen = Seen::Lease { is, since };
+    }
+
+    fn see_nothing(&mut self, now: Moment) {
+        self.seen = match self.seen {
+            Seen::Nothing => Seen::Missing { since: now, careful: false },
+            Seen::Missing { since, careful } => Seen::Missing { since, careful },
+            // Whoever holds it goes on until its renew deadline without knowing. The holder itself may write it again at once.
+            Seen::Lease { .. } => Seen::Missing { since: now, careful: self.lead.is_none() },
+        };
+    }
+
+    fn has_read(&mut self, now: Moment, spread: f64) {
+        if self.lead.is_some() {
+            return; // A leader reads between its renewals; they stay due when they were.
+        }
+        // A little earlier than a retry period at most: a record that changed just after a read is still seen within one.
+        self.due = now.plus(self.settings.retry.mul_f64(0.75 + 0.25 * spread.clamp(0.0, 1.0)));
+        if self.free_at().is_none_or(|free| free > now) {
+            self.conflicts = 0;
+        }
+    }
+
+    fn accepted(&mut self, now: Moment, is: Observed, effects: &mut Vec<Effect>) {
+        let Some(sent) = self.answered() else { return };
+        self.doubtful = false;
+        self.conflicts = 0;
+        self.due = sent.plus(self.settings.retry);
+        let until = sent.plus(self.settings.renew_deadline);
+        let (ours, term) = (is.holder.as_ref() == Some(&self.me), is.transitions);
+        self.see(now, is, effects);
+        if ours && self.aim == Aim::Bid && now < until && self.lead.replace(Lead { until, term }).is_none() {
+            effects.push(Effect::BecameLeader { term });
+        }
+    }
+
+    fn lose(&mut self, why: Lost, effects: &mut Vec<Effect>) {
+        if self.lead.take().is_some() {
+            effects.push(Effect::Lost(why));
+        }
+    }
+
+    fn give_up(&mut self, aim: Aim, effects: &mut Vec<Effect>) {
+        self.aim = aim;
+        self.not_before = Moment::MIN;
+        self.lose(Lost::GivenUp, effects);
+    }
+
+    /// Giving up is over when the lease is not ours and no write of ours that could make it so is unaccounted for.
+    fn settle(&mut self, effects: &mut Vec<Effect>) {
+        let rid = self.under_way.is_none() && !self.doubtful && !self.outdated && self.holder() != Some(self.me.as_str());
+        match self.aim {
+            Aim::Yield if rid => self.aim = Aim::Bid,
+            Aim::Stop if rid => {
+                self.aim = Aim::Done;
+                effects.push(Effect::Stopped);
+            }
+            Aim::Bid | Aim::Yield | Aim::Stop | Aim::Done => {}
+        }
+    }
+
+    /// From when on this process may bid; `None` while nothing was read.
+    fn free_at(&self) -> Option<Moment> {
+        Some(match &self.seen {
+            Seen::Nothing => return None,
+            Seen::Missing { since, careful: false } => since.plus(self.reluctance),
+            Seen::Missing { since, careful: true } => since.plus(self.settings.duration).plus(self.reluctance),
+            Seen::Lease { is, since } => match &is.holder {
+                None => since.plus(self.reluctance),
+                Some(holder) if *holder == self.me => Moment::MIN,
+                Some(_) => since.plus(is.duration.unwrap_or(self.settings.duration)).plus(self.reluctance),
+            },
+        })
+    }
+
+    /// What is to be asked next, and when.
+    fn next_request(&self) -> Option<(Moment, Wanted)> {
+        let giving_up = matches!(self.aim, Aim::Yield | Aim::Stop);
+        let (at, wanted) = if self.aim == Aim::Done {
+            return None;
+        } else if self.outdated || matches!(self.seen, Seen::Nothing) || (self.doubtful && giving_up) {
+            (Moment::MIN, Wanted::Read)
+        } else if giving_up {
+            (Moment::MIN, Wanted::GiveUp)
+        } else if self.lead.is_some() {
+            let missing = matches!(self.seen, Seen::Missing { .. });
+            (if missing { Moment::MIN } else { self.due }, Wanted::Hold)
+        } else {
+            (self.free_at().map_or(self.due, |free| free.min(self.due)), Wanted::Bid)
+        };
+        Some((at.max(self.not_before), wanted))
+    }
+
+    fn send(&mut self, now: Moment, wanted: Wanted) -> Effect {
+        self.under_way = Some(now);
+        let wanted = match wanted {
+            Wanted::Bid if self.free_at().is_some_and(|free| free <= now) => Wanted::Hold,
+            Wanted::Bid => Wanted::Read,
+            Wanted::Read | Wanted::Hold | Wanted::GiveUp => wanted,
+        };
+        let old = match &self.seen {
+            Seen::Lease { is, .. } if wanted != Wanted::Read => is,
+            Seen::Missing { .. } if wanted == Wanted::Hold => {
+                return Effect::Create(Draft { transitions: self.term().unwrap_or(0), ..self.draft(now) });
+            }
+            Seen::Nothing | Seen::Missing { .. } | Seen::Lease { .. } => return Effect::Get,
+        };
+        let draft = match (wanted, &old.holder) {
+            // As client-go's ReleaseOnCancel leaves it: an empty holder, one second.
+            (Wanted::GiveUp, _) => Draft { holder: None, duration: Duration::from_secs(1), transitions: old.transitions, ..self.draft(now) },
+            (_, Some(holder)) if *holder == self.me => {
+                Draft { acquired: old.acquired.unwrap_or(now), transitions: old.transitions, ..self.draft(now) }
+            }
+            _ => Draft { transitions: old.transitions.saturating_add(1), ..self.draft(now) },
+        };
+        Effect::Update(old.resource_version.clone(), draft)
+    }
+
+    fn draft(&self, now: Moment) -> Draft {
+        Draft { holder: Some(self.me.clone()), duration: self.settings.duration, acquired: now, renewed: now, transitions: 0 }
+    }
+}
+
+/// Nothing of the record changed: other fields of the object, such as annotations, are no sign of life.
+fn same_record(a: &Observed, b: &Observed) -> bool {
+    (&a.holder, a.duration, a.acquired, a.renewed, a.transitions) == (&b.holder, b.duration, b.acquired, b.renewed, b.transitions)
 }

@@ -1,1 +1,306 @@
+use std::time::Duration;
 
+use super::*;
+use crate::domain::MomentExt;
+
+fn at(s: f64) -> Moment {
+    Moment::UNIX_EPOCH.plus(Duration::from_secs_f64(s))
+}
+
+fn lease(version: &str, holder: &str, renewed: f64) -> Observed {
+    Observed {
+        resource_version: version.to_owned(),
+        holder: (!holder.is_empty()).then(|| holder.to_owned()),
+        duration: Some(seconds(15)),
+        acquired: Some(at(renewed)),
+        renewed: Some(at(renewed)),
+        transitions: 3,
+    }
+}
+
+struct Bench {
+    machine: Machine,
+    version: u32,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self { machine: Machine::new("me".to_owned(), Settings::default()), version: 100 }
+    }
+
+    fn step(&mut self, now: f64, input: Input) -> Vec<Effect> {
+        self.machine.step(at(now), 0.999, input)
+    }
+
+    /// Answers the write in `effects` as a server would that has nothing against it.
+    fn accept(&mut self, now: f64, effects: &[Effect]) -> Vec<Effect> {
+        let draft = effects.iter().find_map(|e| match e {
+            Effect::Create(draft) | Effect::Update(_, draft) => Some(draft.clone()),
+            _ => None,
+        });
+        let draft = draft.unwrap_or_else(|| panic!("no write in {effects:?}"));
+        self.version += 1;
+        let is = Observed {
+            resource_version: self.version.to_string(),
+            holder: draft.holder,
+            duration: Some(draft.duration),
+            acquired: Some(draft.acquired),
+            renewed: Some(draft.renewed),
+            transitions: draft.transitions,
+        };
+        self.step(now, Input::WriteAccepted(is))
+    }
+
+    /// A leader since 0 s.
+    fn leading() -> Self {
+        let mut bench = Self::new();
+        assert_eq!(bench.step(0.0, Input::Tick), [Effect::Get]);
+        let create = bench.step(0.0, Input::NotFound);
+        assert_eq!(bench.accept(0.1, &create), [Effect::BecameLeader { term: 0 }]);
+        bench
+    }
+}
+
+fn drafted(effects: &[Effect]) -> (&str, &Draft) {
+    match effects {
+        [.., Effect::Update(version, draft)] => (version, draft),
+        _ => panic!("no update in {effects:?}"),
+    }
+}
+
+#[test]
+fn a_missing_lease_is_created_and_led_from_the_sending_of_the_request() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.step(0.0, Input::Tick), [Effect::Get]);
+    let effects = bench.step(1.0, Input::NotFound);
+    let draft = Draft { holder: Some("me".to_owned()), duration: seconds(15), acquired: at(1.0), renewed: at(1.0), transitions: 0 };
+    assert_eq!(effects, [Effect::Create(draft)]);
+    assert_eq!(bench.machine.may_write_until(), None);
+    assert_eq!(bench.accept(2.5, &effects), [Effect::BecameLeader { term: 0 }]);
+    assert_eq!(bench.machine.may_write_until(), Some(at(11.0)), "counted from the sending, not from the answer");
+}
+
+#[test]
+fn a_leader_renews_every_retry_period_and_keeps_acquire_time_and_transitions() {
+    let mut bench = Bench::leading();
+    assert_eq!(bench.machine.next_wake(), Some(at(2.0)));
+    assert_eq!(bench.step(1.9, Input::Tick), []);
+    let renewal = bench.step(2.0, Input::Tick);
+    let (version, draft) = drafted(&renewal);
+    assert_eq!((version, draft.acquired, draft.renewed, draft.transitions), ("101", at(0.0), at(2.0), 0));
+    assert_eq!(bench.accept(2.5, &renewal), []);
+    assert_eq!(bench.machine.may_write_until(), Some(at(12.0)));
+}
+
+#[test]
+fn a_leader_that_cannot_renew_stops_at_the_deadline_of_the_last_accepted_request() {
+    let mut bench = Bench::leading();
+    assert_eq!(bench.step(2.0, Input::Tick).len(), 1);
+    assert_eq!(bench.step(7.0, Input::WriteFailed).len(), 1, "a request that hung is followed at once");
+    assert_eq!(bench.machine.next_wake(), Some(at(10.0)), "although a request is under way");
+    assert_eq!(bench.step(10.0, Input::Tick), [Effect::Lost(Lost::Deadline)]);
+    assert_eq!(bench.machine.may_write_until(), None);
+}
+
+#[test]
+fn an_acceptance_that_comes_after_its_own_deadline_makes_no_leader_and_is_renewed_at_once() {
+    let mut bench = Bench::new();
+    bench.step(0.0, Input::Tick);
+    let create = bench.step(0.0, Input::NotFound);
+    let again = bench.accept(10.0, &create);
+    assert_eq!(again.len(), 1);
+    assert_eq!(drafted(&again).0, "101");
+    assert_eq!(bench.accept(10.1, &again), [Effect::BecameLeader { term: 0 }]);
+}
+
+#[test]
+fn a_fast_refusal_is_not_repeated_before_the_retry_period() {
+    let mut bench = Bench::leading();
+    bench.step(2.0, Input::Tick);
+    assert_eq!(bench.step(2.1, Input::WriteFailed), []);
+    assert_eq!(bench.machine.next_wake(), Some(at(4.0)));
+    assert_eq!(bench.step(4.0, Input::Tick).len(), 1);
+}
+
+#[test]
+fn a_foreign_lease_expires_by_the_time_at_which_it_was_seen_to_change_whatever_its_clock_says() {
+    for clock in [-1_000_000.0, 0.0, 1_000_000.0] {
+        let mut bench = Bench::new();
+        bench.step(1_000_000.0, Input::Tick);
+        assert_eq!(bench.step(1_000_000.5, Input::Observed(lease("7", "other", 1_000_000.0 + clock))), []);
+        // Read again: nothing changed but an annotation, which is no sign of life.
+        assert_eq!(bench.step(1_000_002.5, Input::Tick), [Effect::Get]);
+        assert_eq!(bench.step(1_000_002.6, Input::Observed(lease("8", "other", 1_000_000.0 + clock))), []);
+        for n in 2..7 {
+            let now = 1_000_000.6 + 2.0 * f64::from(n);
+            assert_eq!(bench.step(now, Input::Tick), [Effect::Get], "{now}");
+            assert_eq!(bench.step(now, Input::Observed(lease("8", "other", 1_000_000.0 + clock))), [], "{now}");
+        }
+        assert_eq!(bench.machine.next_wake().map(|w| w.min(at(1_000_015.5))), bench.machine.next_wake(), "wakes when it expires");
+        let effects = bench.step(1_000_015.5, Input::Tick);
+        let (version, draft) = drafted(&effects);
+        assert_eq!((version, draft.holder.as_deref(), draft.transitions), ("8", Some("me"), 4));
+        assert_eq!(bench.accept(1_000_015.6, &effects), [Effect::BecameLeader { term: 4 }]);
+    }
+}
+
+#[test]
+fn a_renewal_seen_starts_the_wait_anew() {
+    let mut bench = Bench::new();
+    bench.step(0.0, Input::Tick);
+    bench.step(0.0, Input::Observed(lease("1", "other", 0.0)));
+    bench.step(14.0, Input::Tick);
+    bench.step(14.0, Input::Observed(lease("2", "other", 14.0)));
+    assert_eq!(bench.step(28.9, Input::Tick), [Effect::Get]);
+    bench.step(28.9, Input::Observed(lease("2", "other", 14.0)));
+    assert_eq!(drafted(&bench.step(29.0, Input::Tick)).0, "2");
+}
+
+#[test]
+fn a_released_lease_is_taken_at_once_when_a_watch_shows_it() {
+    let mut bench = Bench::new();
+    bench.step(0.0, Input::Tick);
+    bench.step(0.0, Input::Observed(lease("1", "other", 0.0)));
+    assert_eq!(bench.step(0.5, Input::Nudge(Some("1".to_owned()))), [], "nothing new");
+    assert_eq!(bench.step(0.6, Input::Nudge(Some("2".to_owned()))), [Effect::Get], "the watch is not believed, it makes us read");
+    let effects = bench.step(0.7, Input::Observed(lease("2", "", 0.6)));
+    let (version, draft) = drafted(&effects);
+    assert_eq!((version, draft.transitions), ("2", 4));
+}
+
+#[test]
+fn the_loser_of_a_race_reads_and_waits() {
+    let mut bench = Bench::new();
+    bench.step(0.0, Input::Tick);
+    assert_eq!(bench.step(0.0, Input::Observed(lease("1", "", 0.0))).len(), 1);
+    assert_eq!(bench.step(0.1, Input::WriteConflict), [Effect::Get]);
+    assert_eq!(bench.step(0.2, Input::Observed(lease("2", "other", 0.1))), []);
+    assert_eq!(bench.machine.holder(), Some("other"));
+}
+
+#[test]
+fn a_leader_whose_lease_got_an_annotation_reads_and_renews_without_losing_it() {
+    let mut bench = Bench::leading();
+    bench.step(2.0, Input::Tick);
+    assert_eq!(bench.step(2.1, Input::WriteConflict), [Effect::Get]);
+    let mut same = lease("500", "me", 0.0);
+    same.transitions = 0;
+    let renewal = bench.step(2.2, Input::Observed(same));
+    assert_eq!(drafted(&renewal).0, "500");
+    assert_eq!(bench.accept(2.3, &renewal), []);
+    assert_eq!(bench.machine.may_write_until(), Some(at(12.2)));
+}
+
+#[test]
+fn a_server_that_refuses_every_write_is_not_hammered() {
+    let mut bench = Bench::leading();
+    bench.step(2.0, Input::Tick);
+    let mut requests = 0;
+    let mut now = 2.0;
+    while now < 9.9 {
+        now += 0.01;
+        let effects = match bench.machine.next_wake() {
+            Some(wake) if wake > at(now) => continue,
+            Some(_) => bench.step(now, Input::Tick),
+            None if requests % 2 == 0 => bench.step(now, Input::WriteConflict),
+            None => bench.step(now, Input::Observed(lease("600", "me", 0.0))),
+        };
+        requests += effects.len();
+    }
+    assert!(requests < 40, "{requests} requests in 8 s");
+}
+
+#[test]
+fn a_stolen_lease_ends_leadership_at_once() {
+    let mut bench = Bench::leading();
+    assert_eq!(bench.step(1.0, Input::Nudge(Some("200".to_owned()))), [Effect::Get]);
+    let effects = bench.step(1.1, Input::Observed(lease("200", "thief", 1.0)));
+    assert_eq!(effects, [Effect::Lost(Lost::Taken(Some("thief".to_owned())))]);
+    assert_eq!(bench.machine.may_write_until(), None);
+}
+
+#[test]
+fn the_holder_of_a_deleted_lease_writes_it_again_and_leads_on_while_others_wait_for_a_duration() {
+    let mut holder = Bench::leading();
+    assert_eq!(holder.step(1.0, Input::Nudge(None)), [Effect::Get]);
+    let create = holder.step(1.1, Input::NotFound);
+    assert!(matches!(create.as_slice(), [Effect::Create(_)]), "{create:?}");
+    assert_eq!(holder.accept(1.2, &create), []);
+    assert_eq!(holder.machine.may_write_until(), Some(at(11.1)));
+
+    let mut other = Bench::new();
+    other.step(0.0, Input::Tick);
+    other.step(0.1, Input::Observed(lease("1", "me too", 0.0)));
+    assert_eq!(other.step(1.0, Input::Nudge(None)), [Effect::Get]);
+    assert_eq!(other.step(1.1, Input::NotFound), []);
+    assert_eq!(other.step(15.9, Input::Tick), [Effect::Get]);
+    assert_eq!(other.step(16.0, Input::NotFound), []);
+    assert!(matches!(other.step(16.1, Input::Tick).as_slice(), [Effect::Create(_)]));
+}
+
+#[test]
+fn stopping_gives_the_lease_up_after_the_last_write() {
+    let mut bench = Bench::leading();
+    let effects = bench.step(1.0, Input::Stop);
+    assert_eq!(effects.first(), Some(&Effect::Lost(Lost::GivenUp)), "no write of ours may follow the release");
+    let (version, draft) = drafted(&effects);
+    assert_eq!((version, &draft.holder, draft.duration), ("101", &None, seconds(1)));
+    assert_eq!(bench.accept(1.1, &effects), [Effect::Stopped]);
+    assert_eq!(bench.step(100.0, Input::Tick), []);
+    assert_eq!(bench.machine.next_wake(), None);
+}
+
+#[test]
+fn stopping_in_the_middle_of_a_bid_gives_up_what_the_bid_won() {
+    for answered in [true, false] {
+        let mut bench = Bench::new();
+        bench.step(0.0, Input::Tick);
+        let bid = bench.step(0.0, Input::Observed(lease("1", "", 0.0)));
+        assert_eq!(bench.step(0.1, Input::Stop), [], "what comes of the bid is not known yet");
+        let release = if answered {
+            bench.accept(0.2, &bid)
+        } else {
+            assert_eq!(bench.step(5.0, Input::WriteFailed), [Effect::Get], "it may have been won");
+            bench.step(5.1, Input::Observed(lease("2", "me", 0.0)))
+        };
+        assert_eq!(drafted(&release).1.holder, None);
+        assert_eq!(bench.accept(6.0, &release), [Effect::Stopped]);
+    }
+    let mut standby = Bench::new();
+    standby.step(0.0, Input::Tick);
+    standby.step(0.0, Input::Observed(lease("1", "other", 0.0)));
+    assert_eq!(standby.step(1.0, Input::Stop), [Effect::Stopped]);
+}
+
+#[test]
+fn a_leader_whose_own_node_drains_gives_up_once_and_bids_again_after_five_seconds() {
+    let mut bench = Bench::leading();
+    let release = bench.step(1.0, Input::Yield(seconds(5)));
+    assert_eq!(release.first(), Some(&Effect::Lost(Lost::GivenUp)));
+    assert_eq!(bench.accept(1.1, &release), []);
+    let mut now = 1.1;
+    let bid = loop {
+        now = bench.machine.next_wake().unwrap().max(at(now)).duration_since(at(0.0)).as_secs_f64();
+        let effects = bench.step(now, Input::Tick);
+        if effects != [Effect::Get] {
+            break effects;
+        }
+        let mut free = lease("102", "", 1.0);
+        free.duration = Some(seconds(1));
+        free.transitions = 0;
+        bench.step(now, Input::Observed(free));
+    };
+    assert!((6.0..6.2).contains(&now), "nobody else wanted it: {now}");
+    assert_eq!(bench.accept(now, &bid), [Effect::BecameLeader { term: 1 }]);
+    assert_eq!(bench.step(now + 1.0, Input::Yield(seconds(5))), [], "given up once, not again and again");
+    assert!(bench.machine.may_write_until().is_some());
+}
+
+#[test]
+fn a_standby_on_a_draining_node_lets_others_bid_first() {
+    let mut bench = Bench::new();
+    bench.step(0.0, Input::Yield(seconds(5)));
+    bench.step(0.0, Input::Tick);
+    assert_eq!(bench.step(0.0, Input::Observed(lease("1", "", 0.0))), []);
+    assert_eq!(bench.step(1.0, Input::Eager).len(), 1, "as soon as the drain is over it bids as ever");
+}

@@ -1,0 +1,200 @@
+//! The calls on the Lease.
+
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt, future::BoxFuture};
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+};
+use kube::{
+    Api, Client, Error,
+    api::{ObjectMeta, PostParams},
+    runtime::watcher,
+};
+use tokio::{sync::watch, time::timeout};
+
+use super::{LeaseCall, LeasePlace, OnCall};
+use crate::{
+    controller::{Clock, Random},
+    domain::{MomentExt, seconds},
+    election::{Draft, Input, Observed},
+};
+
+/// A call is over after this: with the renew deadline it must fit into the lease's duration.
+pub(super) const LIMIT: Duration = seconds(5);
+/// The server ends a watch after 290 s; one that shows nothing for longer is dead.
+const WATCH_LIMIT: Duration = seconds(300);
+
+/// What a watch showed: a resourceVersion, or that the Lease is gone.
+#[derive(Debug, Clone)]
+pub(super) struct Shown(pub(super) Option<String>);
+
+/// What came of a call.
+pub(super) struct Answer {
+    pub(super) input: Input,
+    pub(super) lease: Read,
+}
+
+/// The object behind an answer.
+pub(super) enum Read {
+    Unknown,
+    Missing,
+    Is(Box<Lease>),
+}
+
+#[derive(Clone)]
+pub(super) struct Calls {
+    api: Api<Lease>,
+    name: String,
+    clock: Clock,
+    on_call: OnCall,
+}
+
+impl Calls {
+    pub(super) fn new(client: Client, place: &LeasePlace, clock: Clock, on_call: OnCall) -> Self {
+        Self { api: Api::namespaced(client, &place.namespace), name: place.name.clone(), clock, on_call }
+    }
+
+    pub(super) fn get(&self) -> BoxFuture<'static, Answer> {
+        let this = self.clone();
+        async move {
+            match this.counted("get", this.api.get(&this.name)).await {
+                Ok(lease) => Answer { input: Input::Observed(observed(&lease)), lease: Read::Is(Box::new(lease)) },
+                Err("not_found") => Answer { input: Input::NotFound, lease: Read::Missing },
+                Err(_) => Answer { input: Input::ReadFailed, lease: Read::Unknown },
+            }
+        }
+        .boxed()
+    }
+
+    pub(super) fn create(&self, draft: &Draft) -> BoxFuture<'static, Answer> {
+        let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
+        let lease = Lease { metadata, spec: Some(spec(None, draft)) };
+        let this = self.clone();
+        async move { written(this.counted("create", this.api.create(&PostParams::default(), &lease)).await) }.boxed()
+    }
+
+    /// Replaces the object that has `version`: labels, annotations and fields of others stay as they were read.
+    pub(super) fn replace(&self, last: Option<&Lease>, version: String, draft: &Draft) -> BoxFuture<'static, Answer> {
+        let mut lease = last.cloned().unwrap_or_default();
+        lease.spec = Some(spec(lease.spec.take(), draft));
+        lease.metadata.name = Some(self.name.clone());
+        lease.metadata.resource_version = Some(version);
+        lease.metadata.managed_fields = None;
+        let this = self.clone();
+        async move { written(this.counted("replace", this.api.replace(&this.name, &PostParams::default(), &lease)).await) }.boxed()
+    }
+
+    /// Shows every change of the Lease, for ever. Without the right to watch, the reads every few seconds remain.
+    pub(super) async fn watch(self, shown: watch::Sender<Option<Shown>>, random: Random) {
+        let mut failures: u32 = 0;
+        loop {
+            let started = self.clock.now();
+            let outcome = self.watch_once(&shown, &mut failures).await;
+            (self.on_call)(LeaseCall { verb: "watch", outcome, took: self.clock.now().since_or_zero(started) });
+            failures = failures.saturating_add(1);
+            let pause = seconds(1 << failures.min(5));
+            tokio::time::sleep(pause / 2 + random.jitter(pause / 2)).await;
+        }
+    }
+
+    async fn watch_once(&self, shown: &watch::Sender<Option<Shown>>, failures: &mut u32) -> &'static str {
+        let only = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
+        let mut events = std::pin::pin!(watcher(self.api.clone(), only));
+        let mut there = false;
+        loop {
+            let event = match timeout(WATCH_LIMIT, events.next()).await {
+                Ok(Some(Ok(event))) => event,
+                Ok(Some(Err(error))) => {
+                    if *failures == 0 {
+                        tracing::warn!(%error, "the Lease cannot be watched; it is read every few seconds");
+                    }
+                    return "failed";
+                }
+                Ok(None) => return "ok",
+                Err(_) => return "timeout",
+            };
+            *failures = 0;
+            let version = match event {
+                watcher::Event::Init => {
+                    there = false;
+                    continue;
+                }
+                watcher::Event::InitApply(lease) | watcher::Event::Apply(lease) => {
+                    there = true;
+                    lease.metadata.resource_version
+                }
+                watcher::Event::InitDone if there => continue,
+                watcher::Event::InitDone | watcher::Event::Delete(_) => None,
+            };
+            shown.send_replace(Some(Shown(version)));
+        }
+    }
+
+    async fn counted<T>(&self, verb: &'static str, call: impl Future<Output = Result<T, Error>>) -> Result<T, &'static str> {
+        let started = self.clock.now();
+        let result = match timeout(LIMIT, call).await {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(error)) => {
+                let outcome = outcome(&error);
+                if !matches!(outcome, "conflict" | "not_found") {
+                    tracing::warn!(%error, verb, "a call on the Lease failed");
+                }
+                Err(outcome)
+            }
+            Err(_) => {
+                tracing::warn!(verb, limit = ?LIMIT, "a call on the Lease was not answered");
+                Err("timeout")
+            }
+        };
+        let took = self.clock.now().since_or_zero(started);
+        (self.on_call)(LeaseCall { verb, outcome: result.as_ref().err().copied().unwrap_or("ok"), took });
+        result
+    }
+}
+
+/// The class of an error.
+pub(super) fn outcome(error: &Error) -> &'static str {
+    match error {
+        Error::Api(status) => match status.code {
+            409 => "conflict",
+            404 => "not_found",
+            401 | 403 => "denied",
+            429 => "overload",
+            _ => "server",
+        },
+        _ => "unreachable",
+    }
+}
+
+fn written(result: Result<Lease, &'static str>) -> Answer {
+    match result {
+        Ok(lease) => Answer { input: Input::WriteAccepted(observed(&lease)), lease: Read::Is(Box::new(lease)) },
+        Err("conflict" | "not_found") => Answer { input: Input::WriteConflict, lease: Read::Unknown },
+        Err(_) => Answer { input: Input::WriteFailed, lease: Read::Unknown },
+    }
+}
+
+fn observed(lease: &Lease) -> Observed {
+    let spec = lease.spec.clone().unwrap_or_default();
+    Observed {
+        resource_version: lease.metadata.resource_version.clone().unwrap_or_default(),
+        holder: spec.holder_identity.filter(|h| !h.is_empty()),
+        duration: spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).filter(|s| *s > 0).map(seconds),
+        acquired: spec.acquire_time.map(|t| t.0),
+        renewed: spec.renew_time.map(|t| t.0),
+        transitions: spec.lease_transitions.and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
+    }
+}
+
+fn spec(old: Option<LeaseSpec>, draft: &Draft) -> LeaseSpec {
+    LeaseSpec {
+        holder_identity: Some(draft.holder.clone().unwrap_or_default()),
+        lease_duration_seconds: Some(i32::try_from(draft.duration.as_secs()).unwrap_or(i32::MAX)),
+        acquire_time: Some(MicroTime(draft.acquired)),
+        renew_time: Some(MicroTime(draft.renewed)),
+        lease_transitions: Some(i32::try_from(draft.transitions).unwrap_or(i32::MAX)),
+        ..old.unwrap_or_default()
+    }
+}
