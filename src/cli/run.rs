@@ -38,7 +38,7 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
     let options = cluster::ConnectOptions { kubeconfig: config.kube.kubeconfig.clone(), context: config.kube.context.clone() };
     let kube = cluster::connect(&options).await.context("no API server to talk to (`--kubeconfig`, or run in the cluster)")?;
     let region = config.aws.region.clone();
-    let aws = aws::load(aws::Options { region, endpoint_url: config.aws.endpoint_url.clone() }).await;
+    let aws = aws::load(&aws::Options { region, endpoint_url: config.aws.endpoint_url.clone() }).await;
     let metrics = Arc::new(Metrics::new(&controller::words()));
     let (loops, readiness) = (Loops::new(clock), Readiness::default());
     if let Some(address) = config.service.admin {

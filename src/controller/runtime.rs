@@ -7,7 +7,7 @@ use std::{
 };
 
 use tokio::time::Instant;
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::domain::{Moment, MomentExt};
 
@@ -88,13 +88,16 @@ impl Random {
 
 /// Starts tasks, and knows when all of them have ended.
 #[derive(Debug, Clone, Default)]
-pub struct Spawner(TaskTracker);
+pub struct Spawner {
+    tasks: TaskTracker,
+    end: CancellationToken,
+}
 
 impl Spawner {
     /// A spawner without tasks.
     #[must_use]
     pub fn new() -> Self {
-        Self(TaskTracker::new())
+        Self::default()
     }
 
     /// Starts a task. Dropping what comes back does not end it; `abort_on_drop` does.
@@ -103,7 +106,14 @@ impl Spawner {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.0.spawn(task)
+        let end = self.end.clone();
+        self.tasks.spawn(async move {
+            match end.run_until_cancelled_owned(task).await {
+                Some(output) => output,
+                // Killed: nobody will ever hear of it again.
+                None => std::future::pending().await,
+            }
+        })
     }
 
     /// Starts a task that ends when the handle is dropped.
@@ -117,7 +127,12 @@ impl Spawner {
 
     /// Waits until all tasks have ended, `limit` at most; says whether they have.
     pub async fn finished(&self, limit: Duration) -> bool {
-        self.0.close();
-        tokio::time::timeout(limit, self.0.wait()).await.is_ok()
+        self.tasks.close();
+        tokio::time::timeout(limit, self.tasks.wait()).await.is_ok()
+    }
+
+    /// Ends every task where it stands, as the end of a process does: nothing is given back, nobody is told.
+    pub fn kill(&self) {
+        self.end.cancel();
     }
 }

@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -183,7 +182,7 @@ fn add(world: &World, workload: &Workload) {
             spec = spec.min(min.clone());
         }
         if let Some(max) = &budget.max_unavailable {
-            spec = spec.max::<Value>(max.clone());
+            spec = spec.max(max.clone());
         }
         world.kube.add_budget(&spec);
     }

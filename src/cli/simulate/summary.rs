@@ -62,7 +62,8 @@ struct Calls {
 impl Summary {
     pub(super) fn of(scenario: &Scenario, seed: u64, begun: Moment, ended: Moment, at_rest: bool, board: &Board, world: &World) -> Self {
         let nodes = board.snapshot().iter().map(|(name, r)| (name.to_string(), node(r, begun))).collect();
-        let hooks = world.aws.actions().iter().map(|a| HookSummary {
+        let actions = world.aws.actions();
+        let hooks = actions.iter().map(|a| HookSummary {
             instance: a.instance.clone(),
             hook: a.hook.clone(),
             open_seconds: a.end.as_ref().map_or(ended, |e| e.at).since_or_zero(a.started).as_secs(),
