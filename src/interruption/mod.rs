@@ -24,7 +24,7 @@ pub const MAX_BODY: usize = 1024 * 1024;
 const MAX_ENVELOPES: u32 = 2;
 
 /// What a queue message says. Understands events from EventBridge, notifications that Auto Scaling sends to the queue itself,
-/// and either of them inside an SNS envelope.
+/// and either of them inside an SNS envelope. Errs when the body is not understood; it is to be kept then.
 pub fn parse(body: impl AsRef<[u8]>) -> Result<Parsed, Reject> {
     parse_bytes(body.as_ref())
 }

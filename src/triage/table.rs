@@ -60,10 +60,8 @@ impl Case<'_> {
         if self.node().is_some_and(|node| !self.is_for_us(&node)) {
             return self.policy.dispose(Reason::NotManaged);
         }
-        match self.has_managed_tag() {
-            Some(true) => {}
-            Some(false) => return self.policy.dispose(Reason::NotManaged),
-            None => return wait(self.questions_of_managed_tag(), None),
+        if let Some(verdict) = self.without_managed_tag() {
+            return verdict;
         }
         if self.policy.hooks.names(&action.hook) {
             return Verdict::AnswerLaunch(owed);
@@ -83,15 +81,22 @@ impl Case<'_> {
         if others_may_act { Verdict::Leave(Reason::NotActedOnYet) } else { Verdict::Delete(Reason::NotActedOnYet) }
     }
 
+    // The managed tag is asked for, and is not there, or not known yet: nothing may be touched.
+    fn without_managed_tag(&self) -> Option<Verdict> {
+        match self.has_managed_tag() {
+            Some(true) => None,
+            Some(false) => Some(self.policy.dispose(Reason::NotManaged)),
+            None => Some(wait(self.questions_of_managed_tag(), None)),
+        }
+    }
+
     // The Node is known.
     fn of_node(&self, node: Arc<Node>) -> Verdict {
         if !self.is_for_us(&node) {
             return self.policy.dispose(Reason::NotManaged);
         }
-        match self.has_managed_tag() {
-            Some(true) => {}
-            Some(false) => return self.policy.dispose(Reason::NotManaged),
-            None => return wait(self.questions_of_managed_tag(), None),
+        if let Some(verdict) = self.without_managed_tag() {
+            return verdict;
         }
         if !proof::is_stale(self.interruption, self.known, &self.policy.staleness, self.now) {
             return self.accept(node, Standing::Timely);
@@ -154,10 +159,8 @@ impl Case<'_> {
 
     // Ours, but the cluster has no Node for it.
     fn ours_without_node(&self) -> Verdict {
-        match self.has_managed_tag() {
-            Some(true) => {}
-            Some(false) => return self.policy.dispose(Reason::NotManaged),
-            None => return wait(self.questions_of_managed_tag(), None),
+        if let Some(verdict) = self.without_managed_tag() {
+            return verdict;
         }
         // What says whose it is may be older than the message; what says how it is may not.
         let Some(answer) = self.known.instance.as_ref().filter(|answer| answer.at >= self.known.received) else {
