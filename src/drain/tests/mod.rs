@@ -3,6 +3,7 @@
 mod answers;
 mod dispatch;
 mod graces;
+mod judge;
 mod pods;
 mod properties;
 mod scenarios;

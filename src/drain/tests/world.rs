@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::*;
+use super::{judge::Judge, *};
 use crate::domain::NodeName;
 
 /// An order that was sent.
@@ -32,6 +32,7 @@ enum Later {
     TellDispatcher(DispatchInput),
     /// The server's state changes by a test's hand.
     SetPod(Pod),
+    FlipReady(PodUid),
     DeleteBudget(BudgetKey),
 }
 
@@ -63,6 +64,7 @@ pub(super) struct World {
     pub(super) only_own: usize,
     /// The highest number of ready pods missing under what a budget wants.
     pub(super) overrun: i64,
+    judge: Judge,
 }
 
 impl World {
@@ -88,6 +90,7 @@ impl World {
             ended: BTreeMap::new(),
             only_own: 0,
             overrun: 0,
+            judge: Judge::default(),
         }
     }
 
@@ -116,6 +119,10 @@ impl World {
         self.later(when.since_or_zero(self.now), Later::SetPod(pod));
     }
 
+    pub(super) fn flip_ready_at(&mut self, when: Moment, uid: &str) {
+        self.later(when.since_or_zero(self.now), Later::FlipReady(uid.into()));
+    }
+
     pub(super) fn end_pod_at(&mut self, when: Moment, uid: &str) {
         self.later(when.since_or_zero(self.now), Later::PodEnds(uid.into()));
     }
@@ -142,6 +149,7 @@ impl World {
 
     pub(super) fn drain_with(&mut self, start: Start, settings: Settings) {
         let node = start.node.clone();
+        self.judge.begins(&start);
         self.drains.insert(node.clone(), Drain::new(start, settings));
         let pods = self.pods.values().filter(|p| p.node.as_ref() == Some(&node)).cloned().collect();
         self.tell(&node, Input::Listed(pods));
@@ -204,6 +212,11 @@ impl World {
                 }
                 self.pods.insert(pod.uid.clone(), pod);
                 self.count_soon();
+            }
+            Later::FlipReady(uid) => {
+                if let Some(pod) = self.pods.get(&uid).filter(|p| p.deletion.is_none()).cloned() {
+                    self.happen(Later::SetPod(Pod { ready: !pod.ready, ..pod }));
+                }
             }
             Later::Count => self.count_budgets(),
             Later::Tell(node, input) => self.tell(&node, input),
@@ -296,6 +309,7 @@ impl World {
 
     pub(super) fn tell(&mut self, node: &NodeName, input: Input) {
         let Some(drain) = self.drains.get_mut(node) else { return };
+        self.judge.told(node, &input);
         let effects = drain.step(self.now, input);
         for effect in effects {
             match effect {
@@ -316,11 +330,13 @@ impl World {
     pub(super) fn tell_dispatcher(&mut self, input: DispatchInput) {
         let mut inputs = std::collections::VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
+            self.judge.told_dispatcher(self.now, &input);
             for DispatchEffect::Go { node, uid } in self.dispatcher.step(self.now, input) {
                 let Some(order) = self.drains.get(&node).and_then(|d| d.order(&uid, self.now)) else {
                     inputs.push_back(DispatchInput::Withdrawn { uid });
                     continue;
                 };
+                self.judge.ordered(self.now, &node, &order);
                 self.in_flight += 1;
                 self.sent.push(Sent { at: self.now, node: node.clone(), order: order.clone(), in_flight: self.in_flight });
                 self.later(self.latency, Later::Serve(node, order));
