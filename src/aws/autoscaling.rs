@@ -87,6 +87,7 @@ impl AutoScaling {
         let mut groups = Vec::new();
         let mut page = None;
         let Some(first) = names.first() else { return Ok(groups) };
+        let object = &super::ec2::of_many(first, names.len());
         for _ in 0..PAGES {
             let request = self
                 .client
@@ -95,17 +96,18 @@ impl AutoScaling {
                 .include_instances(false)
                 .max_records(100)
                 .set_next_token(page);
-            let answer = self.caller.call(Api::DescribeAutoScalingGroups, &super::ec2::of_many(first, names.len()), LIMIT, request.send()).await?;
+            let answer = self.caller.call(Api::DescribeAutoScalingGroups, object, LIMIT, request.send()).await?;
             groups.extend(answer.auto_scaling_groups.unwrap_or_default().into_iter().filter_map(|g| {
                 let tags = g.tags.unwrap_or_default().into_iter().filter_map(|t| Some((t.key?, t.value.unwrap_or_default())));
                 Some(GroupFacts { group: g.auto_scaling_group_name?.into(), tags: tags.collect() })
             }));
             page = answer.next_token.filter(|t| !t.is_empty());
             if page.is_none() {
-                break;
+                return Ok(groups);
             }
         }
-        Ok(groups)
+        // Half an answer would say of the rest that it does not exist.
+        Err(AwsError::endless(Api::DescribeAutoScalingGroups, object))
     }
 }
 

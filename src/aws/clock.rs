@@ -61,8 +61,8 @@ impl AwsClock {
     #[must_use]
     pub fn skew(&self) -> SignedDuration {
         let mut offsets: Vec<_> = self.offsets.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
-        offsets.sort_unstable();
-        let median = offsets.get(offsets.len() / 2).copied().unwrap_or_default();
+        offsets.sort_unstable_by_key(|o| o.abs());
+        let median = offsets.get(offsets.len().saturating_sub(1) / 2).copied().unwrap_or_default();
         if median.abs() < TOLERANCE { SignedDuration::ZERO } else { median }
     }
 

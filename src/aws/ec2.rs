@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_sdk_ec2::types::{Filter, Instance};
 
 use super::{Api, AwsError, call::Caller};
-use crate::domain::{InstanceFacts, InstanceId, Moment};
+use crate::domain::{InstanceFacts, InstanceId, InstanceState, Moment};
 
 /// How long a call may take.
 const LIMIT: Duration = Duration::from_secs(11);
@@ -50,10 +50,11 @@ impl Ec2 {
             found.extend(instances.filter_map(facts));
             page = answer.next_token.filter(|t| !t.is_empty());
             if page.is_none() {
-                break;
+                return Ok(found);
             }
         }
-        Ok(found)
+        // Half an answer would say of the rest that it does not exist.
+        Err(AwsError::endless(Api::DescribeInstances, object))
     }
 }
 
@@ -61,11 +62,13 @@ pub(super) fn of_many(first: &impl std::fmt::Display, count: usize) -> String {
     if count == 1 { first.to_string() } else { format!("{first} and {} more", count.saturating_sub(1)) }
 }
 
-/// `None` for an instance whose id or state is none that exists today: nothing may be concluded from it.
+/// `None` for an id that is none: nobody asked for it.
 fn facts(instance: Instance) -> Option<InstanceFacts> {
+    let state = instance.state.and_then(|s| s.name);
     Some(InstanceFacts {
         id: instance.instance_id?.parse().ok()?,
-        state: instance.state?.name?.as_str().parse().ok()?,
+        // The instance exists, and a state that is not known proves no end.
+        state: state.and_then(|s| s.as_str().parse().ok()).unwrap_or(InstanceState::Running),
         launched: instance.launch_time.and_then(|t| Moment::from_second(t.secs()).ok()),
         private_dns: instance.private_dns_name.filter(|name| !name.is_empty()),
         tags: instance.tags.unwrap_or_default().into_iter().filter_map(|t| Some((t.key?, t.value.unwrap_or_default()))).collect(),

@@ -87,6 +87,12 @@ impl AwsError {
         Self { api, object: object.to_owned(), outcome: Outcome::Timeout, code: String::new(), message }
     }
 
+    /// Its pages have no end.
+    pub(super) fn endless(api: Api, object: &str) -> Self {
+        let message = "the answer has too many pages".to_owned();
+        Self { api, object: object.to_owned(), outcome: Outcome::Rejected, code: String::new(), message }
+    }
+
     pub(super) fn from_sdk<E, R>(api: Api, object: &str, error: &SdkError<E, R>) -> Self
     where
         E: Error + ProvideErrorMetadata + Send + Sync + 'static,

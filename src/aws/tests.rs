@@ -138,6 +138,18 @@ async fn instances_are_asked_for_by_filter_over_all_pages_and_never_without_a_li
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_instance_in_a_state_of_the_future_exists_and_pages_without_end_are_an_error() {
+    let (state, next) = ("<instanceState><name>teleporting</name></instanceState>", "<nextToken>more</nextToken>");
+    let one =
+        format!("<reservationSet><item><instancesSet><item><instanceId>{}</instanceId>{state}</item></instancesSet></item></reservationSet>", id(1));
+    let (clients, _) = completing(Reply::xml(&format!("<DescribeInstancesResponse>{one}</DescribeInstancesResponse>")));
+    assert_eq!(clients.ec2().describe_instances(&[id(1)]).await.unwrap()[0].state, InstanceState::Running);
+    let (clients, reported) = completing(Reply::xml(&format!("<DescribeInstancesResponse>{one}{next}</DescribeInstancesResponse>")));
+    let error = clients.ec2().describe_instances(&[id(1)]).await.unwrap_err();
+    assert_eq!((error.advice(), reported.all().len()), (Advice::Retry, 20));
+}
+
+#[tokio::test(start_paused = true)]
 async fn hooks_and_groups_are_read_with_their_defaults() {
     let clients = clients(|call: Call| async move {
         if call.action == "DescribeLifecycleHooks" {
@@ -196,6 +208,7 @@ async fn the_clock_follows_the_date_of_answers_errors_included() {
         let skew = skew_of(ahead, &[(0, fast); 5]).await;
         assert!((skew.as_secs() - ahead).abs() <= 1, "{ahead}: {skew}");
     }
+    assert_eq!(skew_of(0, &[(0, fast), (9_000, fast)]).await, jiff::SignedDuration::ZERO, "one of two");
     assert_eq!(skew_of(0, &[(0, fast), (9_000, fast), (0, fast)]).await, jiff::SignedDuration::ZERO, "one wrong header");
     let skew = skew_of(60, &[(0, fast), (0, seconds(9)), (0, seconds(9))]).await;
     assert!((55..=60).contains(&skew.as_secs()), "slow answers bound it less, but do not turn it: {skew}");
