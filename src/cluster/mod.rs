@@ -1,8 +1,8 @@
 //! The Kubernetes edge: requests to the API server, and copies of what Sundown looks at, kept by watches.
 //!
 //! Nothing here decides what becomes of a node. Every request goes through [`Cluster::call`]: one deadline, one cap on
-//! requests in flight, one gate for writes, one place that counts. No request is ever repeated here, except by the watches;
-//! whoever asks decides whether to ask again.
+//! requests in flight, one gate for writes, one place that counts. No request is repeated here, except by the watches and
+//! for Events; whoever asks decides whether to ask again.
 
 mod backoff;
 mod budgets;

@@ -8,7 +8,7 @@ use std::{convert::Infallible, fmt, sync::Arc};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    Change, Cluster, Health, Target,
+    Change, Cluster, Health, Problem, Target,
     mirror::{self, Mirror},
     slim,
     watch::{Collection, Decode, Decoded, ListWatch, Signal},
@@ -158,7 +158,8 @@ async fn follow(cluster: Cluster, mirror: Arc<Mirror<Budget>>) {
             Signal::Applied(_, budget) => mirror.apply(budget),
             Signal::Deleted(meta, _) => mirror.delete(&BudgetKey { namespace: meta.namespace, name: meta.name }, |_| true),
             Signal::Failing(error) => {
-                if mirror.failing(cluster.clock().now()) {
+                // A version that is too old is routine: everything is listed again.
+                if mirror.failing(cluster.clock().now()) && error.problem != Problem::Expired {
                     tracing::warn!(%error, "the watch of disruption budgets fails");
                 }
             }

@@ -1,3 +1,5 @@
+#![allow(clippy::indexing_slicing, reason = "a test may panic")]
+
 use super::*;
 use crate::cluster::fake::{Counter, Fake, Fault};
 
@@ -50,4 +52,44 @@ async fn a_kubeconfig_that_is_not_there_is_named() {
     let options = ConnectOptions { kubeconfig: Some("/nowhere/config".into()), context: Some("blue".to_owned()) };
     let Err(error) = connect(&options).await else { panic!("there is no such file") };
     assert_eq!(error.to_string(), "cannot use the kubeconfig /nowhere/config with context blue");
+}
+
+/// Answers every connection with a 429 in plain text, as an API server that sheds load does; keeps what was asked.
+async fn shedding(listener: tokio::net::TcpListener, asked: Arc<std::sync::Mutex<Vec<String>>>) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    while let Ok((mut socket, _)) = listener.accept().await {
+        let mut buffer = [0; 4096];
+        let read = socket.read(&mut buffer).await.unwrap();
+        asked.lock().unwrap().push(String::from_utf8_lossy(&buffer[..read]).into_owned());
+        let answer =
+            "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Type: text/plain\r\nContent-Length: 4\r\nConnection: close\r\n\r\nslow";
+        socket.write_all(answer.as_bytes()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_client_from_a_kubeconfig_says_who_it_is_and_never_repeats_a_request() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let asked = Arc::new(std::sync::Mutex::new(Vec::new()));
+    tokio::spawn(shedding(listener, asked.clone()));
+    let path = std::env::temp_dir().join(format!("sundown-kubeconfig-{port}"));
+    let config = serde_json::json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "x",
+        "clusters": [{"name": "x", "cluster": {"server": format!("http://127.0.0.1:{port}/behind")}}],
+        "users": [{"name": "x", "user": {"token": "t"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+    });
+    std::fs::write(&path, config.to_string()).unwrap();
+    let client = connect(&ConnectOptions { kubeconfig: Some(path.clone()), context: None }).await;
+    std::fs::remove_file(&path).unwrap();
+    let cluster = Cluster::plain(client.unwrap(), Clock::system(), Random::seeded(1), Spawner::new());
+    let error = cluster.call(Target::GetNode, Lane::Ordinary, "a", get()).await.unwrap_err();
+    assert_eq!(error.problem, Problem::Overload { retry_after: Some(Duration::from_secs(1)) });
+    assert_eq!(error.to_string(), "cannot get node a: the API server answered 429: slow");
+    let asked = asked.lock().unwrap();
+    assert_eq!(asked.len(), 1);
+    let request = asked[0].to_lowercase();
+    assert!(request.starts_with("get /behind/api/v1/nodes/a "), "{request}");
+    assert!(request.contains(concat!("user-agent: sundown/", env!("CARGO_PKG_VERSION"))) && request.contains("authorization: bearer t"), "{request}");
 }

@@ -236,7 +236,8 @@ async fn follow(cluster: Cluster, keep: KeepLabels, mirror: Arc<Mirror<Node>>) {
             Signal::Applied(_, node) => mirror.apply(node),
             Signal::Deleted(meta, _) => mirror.delete(&meta.name.into(), |known| known.uid == meta.uid),
             Signal::Failing(error) => {
-                if mirror.failing(cluster.clock().now()) {
+                // A version that is too old is routine: everything is listed again.
+                if mirror.failing(cluster.clock().now()) && error.problem != Problem::Expired {
                     tracing::warn!(%error, "the watch of nodes fails");
                 }
             }

@@ -91,7 +91,7 @@ fn only<'de, D: Deserializer<'de>>(d: D, keep: fn(&str) -> bool) -> Result<BTree
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
             let mut kept = BTreeMap::new();
-            while let Some(Key(key)) = map.next_key::<Key<'de>>()? {
+            while let Some(Text(key)) = map.next_key::<Text<'de>>()? {
                 if (self.0)(&key) {
                     kept.insert(key.into_owned(), map.next_value()?);
                 } else {
@@ -105,8 +105,9 @@ fn only<'de, D: Deserializer<'de>>(d: D, keep: fn(&str) -> bool) -> Result<BTree
     d.deserialize_any(Only(keep))
 }
 
-#[derive(Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+/// A text that is not copied where it need not be.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 fn moment(text: &str) -> Option<Moment> {
     text.parse().ok()

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
-use super::{Condition, KeepLabels, moment, only, or_default};
+use super::{Condition, KeepLabels, Text, moment, only, or_default};
 use crate::domain::{InstanceId, Node, PREFIX, Ready, Taint};
 
 #[derive(Deserialize)]
-struct SlimNode {
-    metadata: NodeMeta,
+struct SlimNode<'a> {
+    #[serde(borrow)]
+    metadata: NodeMeta<'a>,
     #[serde(default, deserialize_with = "or_default")]
     spec: NodeSpec,
     #[serde(default, deserialize_with = "or_default")]
@@ -18,15 +19,15 @@ struct SlimNode {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct NodeMeta {
+struct NodeMeta<'a> {
     name: String,
     uid: String,
     #[serde(default)]
     resource_version: String,
     #[serde(default, deserialize_with = "or_default")]
     creation_timestamp: String,
-    #[serde(default, deserialize_with = "or_default")]
-    labels: BTreeMap<String, String>,
+    #[serde(default, borrow)]
+    labels: Option<BTreeMap<Text<'a>, Text<'a>>>,
     #[serde(default, deserialize_with = "our_annotations")]
     annotations: BTreeMap<String, String>,
 }
@@ -81,8 +82,7 @@ pub(in crate::cluster) fn node(json: &str, keep: &KeepLabels) -> Result<Node, se
         Some("False") => Ready::False,
         _ => Ready::Unknown,
     };
-    let mut labels = metadata.labels;
-    labels.retain(|key, _| keep.0.contains(key));
+    let labels = metadata.labels.into_iter().flatten().filter(|(Text(key), _)| keep.0.contains(&**key));
     Ok(Node {
         name: metadata.name.into(),
         uid: metadata.uid,
@@ -92,7 +92,7 @@ pub(in crate::cluster) fn node(json: &str, keep: &KeepLabels) -> Result<Node, se
         boot_id: Some(status.node_info.boot_id).filter(|id| !id.is_empty()),
         unschedulable: spec.unschedulable,
         taints: spec.taints,
-        labels,
+        labels: labels.map(|(Text(key), Text(value))| (key.into_owned(), value.into_owned())).collect(),
         annotations: metadata.annotations,
         ready,
         ready_since: condition.and_then(|c| moment(&c.last_transition_time)),

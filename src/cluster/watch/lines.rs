@@ -39,3 +39,36 @@ impl Lines {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(lines: &mut Lines) -> Vec<String> {
+        std::iter::from_fn(|| lines.next().unwrap()).map(|l| String::from_utf8(l.to_vec()).unwrap()).collect()
+    }
+
+    #[test]
+    fn lines_are_found_however_the_stream_is_cut() {
+        let text = b"{\"a\":1}\n\n{\"b\":2}\r\n{\"c\"";
+        for size in 1..=text.len() {
+            let mut lines = Lines::default();
+            let mut all = Vec::new();
+            for chunk in text.chunks(size) {
+                lines.push(chunk);
+                all.extend(taken(&mut lines));
+            }
+            assert_eq!(all, ["{\"a\":1}", "{\"b\":2}\r"], "{size}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_is_given_up() {
+        let mut lines = Lines::default();
+        for _ in 0..=Lines::LONGEST / 1_000_000 {
+            assert_eq!(lines.next(), Ok(None));
+            lines.push(&vec![b'x'; 1_000_000]);
+        }
+        assert_eq!(lines.next(), Err(()));
+    }
+}

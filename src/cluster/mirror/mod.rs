@@ -1,5 +1,8 @@
 //! A copy of a collection of objects, kept by a watch, and its changes for whoever follows them.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},

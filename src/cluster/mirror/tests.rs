@@ -1,0 +1,107 @@
+#![allow(clippy::indexing_slicing, reason = "a test may panic")]
+
+use super::*;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Thing {
+    name: &'static str,
+    uid: u32,
+    version: u32,
+    colour: &'static str,
+}
+
+impl Object for Thing {
+    type Key = &'static str;
+    type Index = &'static str;
+
+    fn key(&self) -> &'static str {
+        self.name
+    }
+
+    fn index(&self) -> Option<&'static str> {
+        Some(self.colour).filter(|c| !c.is_empty())
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.uid == other.uid
+    }
+
+    fn is_unchanged(&self, other: &Self) -> bool {
+        self.colour == other.colour
+    }
+
+    fn is_older(&self, other: &Self) -> bool {
+        self.version < other.version
+    }
+}
+
+const fn thing(uid: u32, version: u32, colour: &'static str) -> Thing {
+    Thing { name: "a", uid, version, colour }
+}
+
+fn told(changes: &mut Changes<Thing>) -> Vec<String> {
+    std::iter::from_fn(|| changes.try_next())
+        .map(|change| match change {
+            Change::Applied { now, before: None } => format!("new {}", now.colour),
+            Change::Applied { now, before: Some(before) } => format!("{} to {}", before.colour, now.colour),
+            Change::Deleted(gone) => format!("gone {}", gone.colour),
+        })
+        .collect()
+}
+
+#[test]
+fn several_changes_come_as_one_and_a_successor_as_two() {
+    let mirror = Mirror::default();
+    let mut changes = mirror.follow();
+    mirror.apply(thing(1, 1, "red"));
+    mirror.apply(thing(1, 2, "green"));
+    assert_eq!(told(&mut changes), ["new green"]);
+    mirror.apply(thing(1, 3, "blue"));
+    mirror.apply(thing(1, 4, "black"));
+    assert_eq!(told(&mut changes), ["green to black"]);
+    mirror.apply(thing(1, 5, "white"));
+    mirror.delete(&"a", |_| true);
+    mirror.apply(thing(2, 6, "red"));
+    mirror.apply(thing(2, 7, "blue"));
+    mirror.apply(thing(3, 8, "green"));
+    assert_eq!(told(&mut changes), ["gone white", "gone blue", "new green"]);
+    assert_eq!(told(&mut mirror.follow()), ["new green"]);
+    assert!(mirror.find(&"red").is_empty());
+    assert_eq!(mirror.find(&"green").len(), 1);
+}
+
+#[test]
+fn what_is_older_or_of_another_object_changes_nothing() {
+    let mirror = Mirror::default();
+    mirror.apply(thing(2, 5, "red"));
+    mirror.apply(thing(2, 4, "blue"));
+    mirror.delete(&"a", |known| known.uid == 1);
+    mirror.learn(thing(1, 9, "blue"));
+    assert_eq!(*mirror.all()[0], thing(2, 5, "red"));
+    mirror.delete(&"a", |known| known.uid == 2);
+    mirror.learn(thing(2, 9, "blue"));
+    assert!(mirror.all().is_empty(), "an answer that comes after the deletion brings nothing back");
+}
+
+#[test]
+fn a_list_counts_even_with_a_lower_version_but_not_against_what_was_learnt_since_it_began() {
+    let mirror = Mirror::default();
+    mirror.apply(thing(1, 50, "red"));
+    mirror.listing();
+    mirror.replace(vec![thing(1, 3, "blue")], |_| false);
+    assert_eq!(mirror.all()[0].colour, "blue", "a cluster restored from a backup");
+    mirror.listing();
+    mirror.learn(thing(1, 9, "green"));
+    mirror.replace(vec![thing(1, 8, "blue")], |_| false);
+    assert_eq!(mirror.all()[0].colour, "green");
+    mirror.replace(vec![], |key| *key == "a");
+    assert_eq!(mirror.all().len(), 1);
+    mirror.replace(vec![], |_| false);
+    assert!(mirror.all().is_empty() && mirror.find(&"green").is_empty());
+}
+
+#[test]
+fn versions_that_are_no_numbers_are_never_older() {
+    assert!(is_older_version("9", "10"));
+    assert!(!is_older_version("10", "9") && !is_older_version("9", "9") && !is_older_version("a", "b") && !is_older_version("", "1"));
+}
