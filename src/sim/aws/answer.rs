@@ -30,6 +30,8 @@ pub(super) struct Asked {
     pub(super) action: String,
     /// The access key; empty when unsigned.
     pub(super) by: String,
+    /// The server that was asked, where it is not one of Amazon's: `http://127.0.0.1:40123`.
+    pub(super) server: Option<String>,
     /// Of a Query request.
     pub(super) form: Form,
     /// Of a JSON request.
@@ -94,9 +96,10 @@ impl Asked {
     /// SQS is known by its target header, the others by the version in their form.
     fn read(headers: &HeaderMap, body: Bytes) -> Result<Self, ApiError> {
         let by = signer(headers);
+        let server = server(headers);
         let target = headers.get("x-amz-target").and_then(|v| v.to_str().ok());
         if let Some(action) = target.and_then(|t| t.strip_prefix("AmazonSQS.")) {
-            return Ok(Self { service: Service::Sqs, action: action.to_owned(), by, form: Form::default(), json: body });
+            return Ok(Self { service: Service::Sqs, action: action.to_owned(), by, server, form: Form::default(), json: body });
         }
         let form = Form::read(&body);
         let service = match form.get("Version") {
@@ -106,7 +109,7 @@ impl Asked {
             _ => return Err(ApiError::new("InvalidAction", "The embedded AWS has no such service")),
         };
         let action = form.get("Action").unwrap_or_default().to_owned();
-        Ok(Self { service, action, by, form, json: Bytes::new() })
+        Ok(Self { service, action, by, server, form, json: Bytes::new() })
     }
 
     fn object(&self) -> String {
@@ -117,6 +120,12 @@ impl Asked {
             Service::Sts => String::new(),
         }
     }
+}
+
+/// Queue URLs name the server that was asked, so that a client that follows them comes back to it.
+fn server(headers: &HeaderMap) -> Option<String> {
+    let host = headers.get(header::HOST)?.to_str().ok()?;
+    (!host.ends_with(".amazonaws.com")).then(|| format!("http://{host}"))
 }
 
 /// The access key id in `Authorization: AWS4-HMAC-SHA256 Credential=<key>/<date>/…`.
@@ -190,7 +199,7 @@ impl EmbeddedAws {
 
     async fn perform(&self, asked: &Asked) -> Result<String, ApiError> {
         match asked.service {
-            Service::Sqs => sqs::handle(self, &asked.action, &asked.json).await,
+            Service::Sqs => sqs::handle(self, asked).await,
             Service::AutoScaling => self.shared.with(|state, now| autoscaling::handle(state, now, asked)),
             Service::Ec2 => self.shared.with(|state, now| ec2::handle(state, now, asked)),
             Service::Sts => self.shared.with(|state, _| sts::handle(state, asked)),

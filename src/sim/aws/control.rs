@@ -79,7 +79,8 @@ impl EmbeddedAws {
         receiver
     }
 
-    /// Sends the two-minute warning and ends the instance (stops it) two minutes later; hibernation begins at once.
+    /// Sends the two-minute warning and ends the instance (stops it) two minutes later; hibernation begins at once. Of an instance that is not
+    /// there nothing but the warning is seen.
     pub fn spot_interruption(&self, instance: &str, action: SpotAction) {
         self.shared.with(|state, now| state.spot_interruption(now, instance, action));
     }
@@ -123,12 +124,12 @@ impl EmbeddedAws {
 
 /// Auto Scaling groups.
 impl EmbeddedAws {
-    /// Makes a group whose first instances are in service already; returns their ids.
+    /// Makes a group whose first instances are in service already; returns their ids. No event is sent for these, but subscribers are told.
     pub fn create_group(&self, spec: GroupSpec) -> Vec<String> {
         self.shared.with(|state, now| state.create_group(now, spec))
     }
 
-    /// Adds a hook to a group, or changes it.
+    /// Adds a hook to a group, or changes it; a notification target gets no test notification (the API's PutLifecycleHook sends one).
     pub fn put_hook(&self, group: &str, hook: HookSpec) {
         self.shared.with(|state, _| {
             if let Some(group) = state.groups.get_mut(group) {

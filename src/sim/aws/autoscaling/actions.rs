@@ -50,7 +50,7 @@ impl Actions {
         self.all.iter().map(|action| action.report.clone()).collect()
     }
 
-    /// A token decides; without one it is whatever is open for the hook and the instance.
+    /// A token decides, and must not contradict the rest; without one it is whatever is open for the hook and the instance.
     fn find(&mut self, named: &Named<'_>, now: Moment) -> Result<usize, NotActive> {
         let key = |instance: &str| (named.group.to_owned(), instance.to_owned(), named.hook.to_owned());
         let index = match (named.token, named.instance) {
@@ -60,7 +60,8 @@ impl Actions {
         };
         let index = *index.ok_or(NotActive)?;
         let action = self.all.get_mut(index).ok_or(NotActive)?;
-        if action.report.group != named.group || action.report.hook != named.hook {
+        let report = &action.report;
+        if report.group != named.group || report.hook != named.hook || named.instance.is_some_and(|i| i != report.instance) {
             return Err(NotActive);
         }
         if action.report.end.is_some() {

@@ -10,9 +10,9 @@ use super::{
     store::Queue,
     wire::{find, no_such_queue, queue_name, read},
 };
-use crate::{
-    domain::Moment,
-    sim::aws::{answer::ApiError, state::State},
+use crate::sim::aws::{
+    answer::{ApiError, Asked},
+    state::State,
 };
 
 #[derive(Debug, Default, Deserialize)]
@@ -25,11 +25,26 @@ struct Request {
     attribute_names: Vec<String>,
 }
 
-pub(super) fn handle(state: &mut State, now: Moment, action: &str, body: &[u8]) -> Result<String, ApiError> {
-    match action {
-        "CreateQueue" => create(state, now, &read(body)?),
-        "GetQueueUrl" => queue_url(state, &read(body)?),
-        "ListQueues" => Ok(list(state, &read(body)?)),
+pub(super) fn handle(state: &mut State, asked: &Asked) -> Result<String, ApiError> {
+    let body = &asked.json;
+    let url = |state: &State, name: &str| match &asked.server {
+        Some(server) => format!("{server}/{}/{name}", state.settings.account),
+        None => state.queue_url(name),
+    };
+    match asked.action.as_str() {
+        "CreateQueue" => {
+            let name = create(state, &read(body)?)?;
+            Ok(json!({ "QueueUrl": url(state, &name) }).to_string())
+        }
+        "GetQueueUrl" => {
+            let name = read::<Request>(body)?.queue_name;
+            if state.queues.contains_key(&name) { Ok(json!({ "QueueUrl": url(state, &name) }).to_string()) } else { Err(no_such_queue()) }
+        }
+        "ListQueues" => {
+            let prefix = read::<Request>(body)?.queue_name_prefix;
+            let names = state.queues.keys().filter(|name| name.starts_with(&prefix));
+            Ok(json!({ "QueueUrls": names.map(|name| url(state, name)).collect::<Vec<_>>() }).to_string())
+        }
         "GetQueueAttributes" => attributes(state, &read(body)?),
         "SetQueueAttributes" => set_attributes(state, &read(body)?),
         "PurgeQueue" => {
@@ -41,11 +56,12 @@ pub(super) fn handle(state: &mut State, now: Moment, action: &str, body: &[u8]) 
             let request: Request = read(body)?;
             state.queues.remove(queue_name(&request.queue_url)).map(|_| "{}".to_owned()).ok_or_else(no_such_queue)
         }
-        _ => Err(ApiError::new("UnsupportedOperation", format!("The embedded AWS has no SQS action {action}."))),
+        action => Err(ApiError::new("UnsupportedOperation", format!("The embedded AWS has no SQS action {action}."))),
     }
 }
 
-fn create(state: &mut State, _: Moment, request: &Request) -> Result<String, ApiError> {
+/// Its name.
+fn create(state: &mut State, request: &Request) -> Result<String, ApiError> {
     let name = &request.queue_name;
     let well_formed = (1..=80).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
     if !well_formed {
@@ -57,18 +73,8 @@ fn create(state: &mut State, _: Moment, request: &Request) -> Result<String, Api
         let message = "A queue already exists with the same name and a different value for some attribute";
         return Err(ApiError::new("QueueNameExists", message));
     }
-    let url = state.make_queue(name, settings);
-    Ok(json!({ "QueueUrl": url }).to_string())
-}
-
-fn queue_url(state: &State, request: &Request) -> Result<String, ApiError> {
-    let name = &request.queue_name;
-    if state.queues.contains_key(name) { Ok(json!({ "QueueUrl": state.queue_url(name) }).to_string()) } else { Err(no_such_queue()) }
-}
-
-fn list(state: &State, request: &Request) -> String {
-    let names = state.queues.keys().filter(|name| name.starts_with(&request.queue_name_prefix));
-    json!({ "QueueUrls": names.map(|name| state.queue_url(name)).collect::<Vec<_>>() }).to_string()
+    state.make_queue(name, settings);
+    Ok(name.clone())
 }
 
 fn attributes(state: &mut State, request: &Request) -> Result<String, ApiError> {

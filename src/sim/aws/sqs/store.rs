@@ -16,7 +16,8 @@ use crate::{
     sim::aws::faults::Disorder,
 };
 
-/// No message can be kept from view for longer than this, from its first receive (SQS developer guide, "Visibility timeout").
+/// No message can be kept from view for longer than this, counted from its very first receive: the strict reading of "12 hours from when SQS
+/// first receives the ReceiveMessage request" (SQS developer guide, "Visibility timeout").
 const VISIBILITY_LIMIT: Duration = Duration::from_hours(12);
 /// Every receipt handle begins like this.
 const HANDLE_PREFIX: &str = "AQEB";

@@ -12,7 +12,12 @@ use super::{
 };
 use crate::{
     domain::Moment,
-    sim::aws::{EmbeddedAws, answer::ApiError, journal::Deletion, state::State},
+    sim::aws::{
+        EmbeddedAws,
+        answer::{ApiError, Asked},
+        journal::Deletion,
+        state::State,
+    },
 };
 
 type Answer = Result<String, ApiError>;
@@ -61,8 +66,9 @@ struct Entry {
 /// What is done to each entry.
 type Act = fn(&mut State, Moment, &str, &Entry) -> Result<Value, ApiError>;
 
-pub(in crate::sim::aws) async fn handle(aws: &EmbeddedAws, action: &str, body: &[u8]) -> Answer {
-    match action {
+pub(in crate::sim::aws) async fn handle(aws: &EmbeddedAws, asked: &Asked) -> Answer {
+    let body = &asked.json;
+    match asked.action.as_str() {
         "ReceiveMessage" => receive(aws, &read(body)?).await,
         "DeleteMessage" => one(aws, &read(body)?, delete),
         "DeleteMessageBatch" => batch(aws, &read(body)?, delete),
@@ -70,7 +76,7 @@ pub(in crate::sim::aws) async fn handle(aws: &EmbeddedAws, action: &str, body: &
         "ChangeMessageVisibilityBatch" => batch(aws, &read(body)?, change_visibility),
         "SendMessage" => one(aws, &read(body)?, send),
         "SendMessageBatch" => batch(aws, &read(body)?, send),
-        _ => aws.shared.with(|state, now| admin::handle(state, now, action, body)),
+        _ => aws.shared.with(|state, _| admin::handle(state, asked)),
     }
 }
 

@@ -22,6 +22,32 @@ async fn a_spot_warning_comes_two_minutes_before_the_end_and_the_hook_only_after
 }
 
 #[tokio::test(start_paused = true)]
+async fn with_capacity_rebalancing_the_hook_comes_with_the_spot_warning() {
+    let w = World::new();
+    let i = w.aws.create_group(GroupSpec { capacity_rebalance: true, ..GroupSpec::new("g", 1) }).pop().unwrap();
+    w.aws.put_hook("g", HookSpec::terminating("h"));
+    w.aws.spot_interruption(&i, SpotAction::Terminate);
+    assert_eq!(w.stand(&i), Some(LifecycleState::TerminatingWait));
+    assert_eq!(w.events("EC2 Instance-terminate Lifecycle Action").len(), 1);
+    sleep(121).await;
+    assert_eq!((w.stand(&i), w.state(&i)), (Some(LifecycleState::TerminatingWait), Some(State::ShuttingDown)));
+    assert!(w.aws.complete_as("", "g", "h", &i, HookResult::Continue));
+    sleep(60).await;
+    assert_eq!(w.stand(&i), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_runs_on_once_the_last_handle_is_gone() {
+    let spawner = Spawner::new();
+    let aws = EmbeddedAws::start(Clock::starting_at(epoch()), Settings::default(), &spawner);
+    let i = aws.create_instance(InstanceSpec::default());
+    aws.spot_interruption(&i, SpotAction::Terminate);
+    sleep(1).await;
+    drop(aws);
+    assert!(spawner.finished(Duration::from_secs(1)).await);
+}
+
+#[tokio::test(start_paused = true)]
 async fn stop_and_hibernate_stop_the_instance() {
     let w = World::new();
     let [stop, hibernate, other] = [(); 3].map(|()| w.aws.create_instance(InstanceSpec { spot: true, ..InstanceSpec::default() }));

@@ -170,3 +170,38 @@ async fn a_launch_hook_holds_an_instance_back_and_an_unanswered_one_kills_it() {
     assert_eq!(w.stand(&late), None);
     assert_eq!(w.aws.members("g").len(), 2, "another one is launched in its place");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_token_of_another_instance_completes_nothing() {
+    let w = World::new();
+    let both = w.aws.create_group(GroupSpec { replace_after: None, ..GroupSpec::new("g", 2) });
+    w.aws.put_hook("g", hook(300));
+    w.aws.scale_in("g", 2);
+    let token = w.aws.actions()[0].token.clone();
+    assert_eq!(w.complete(&both[1], Some(&token), "CONTINUE").await.unwrap_err().0, "ValidationError");
+    assert!(w.aws.actions().iter().all(|a| a.end.is_none()));
+    w.complete(&both[0], Some(&token), "CONTINUE").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn hooks_begin_after_the_deregistration_from_load_balancers() {
+    let w = World::new();
+    let spec = GroupSpec { deregistration_delay: Duration::from_mins(5), ..GroupSpec::new("g", 1) };
+    let i = w.aws.create_group(spec).pop().unwrap();
+    w.aws.put_hook("g", hook(300));
+    w.aws.terminate(&i, true);
+    sleep(299).await;
+    assert_eq!((w.stand(&i), w.aws.actions().len()), (Some(LifecycleState::Terminating), 0));
+    sleep(2).await;
+    assert_eq!((w.stand(&i), w.aws.actions().len()), (Some(LifecycleState::TerminatingWait), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_hook_lets_its_instances_go() {
+    let w = World::new();
+    let i = w.group(hook(300));
+    w.aws.terminate(&i, true);
+    w.asg.delete_lifecycle_hook().auto_scaling_group_name("g").lifecycle_hook_name("h").send().await.unwrap();
+    assert_eq!(w.aws.actions()[0].end.as_ref().unwrap().verdict, Verdict::Removed);
+    assert_eq!(w.stand(&i), Some(LifecycleState::TerminatingProceed));
+}

@@ -7,11 +7,13 @@ async fn all_services_answer_over_tcp() {
     let aws = EmbeddedAws::start(Clock::starting_at(epoch()), Settings::default(), &spawner);
     let server = aws.serve(loopback().await.unwrap(), &spawner).unwrap();
     let config = aws.sdk_config_at(&server.url());
-    let url = aws.create_queue("q", QueueSettings::default());
+    aws.create_queue("q", QueueSettings::default());
     let instance = aws.create_group(GroupSpec::new("g", 1)).pop().unwrap();
     aws.put_hook("g", HookSpec::terminating("h"));
     aws.route(Rule::usual("q"));
     let sqs = aws_sdk_sqs::Client::new(&config);
+    let url = sqs.get_queue_url().queue_name("q").send().await.unwrap().queue_url.unwrap();
+    assert_eq!(url, format!("{}/123456789012/q", server.url()));
     let poll = tokio::spawn(sqs.receive_message().queue_url(&url).wait_time_seconds(20).send());
     tokio::time::sleep(Duration::from_millis(50)).await;
     aws.scale_in("g", 1);
