@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::domain::Moment;
 
-/// A request that was answered (or, with status 0, that never was).
+/// A request, answered or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// When it came in.
     pub at: Moment,
+    /// When it was answered (a watch: when it began); `None` where the client got no answer, or not yet.
+    pub answered: Option<Moment>,
     /// The client's tag, or its user agent.
     pub client: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
@@ -21,7 +23,7 @@ pub struct Request {
     pub namespace: String,
     /// The name or "".
     pub name: String,
-    /// The HTTP status; 0 where the client got no answer.
+    /// The HTTP status; 0 where the client got no answer, or not yet.
     pub status: u16,
     /// It was a dry run.
     pub dry_run: bool,
@@ -101,4 +103,6 @@ pub(super) struct Journal {
     pub(super) requests: Vec<Request>,
     pub(super) entries: Vec<Entry>,
     pub(super) counts: BTreeMap<(String, String), u64>,
+    /// Requests since the start, journal or not.
+    pub(super) seen: u64,
 }

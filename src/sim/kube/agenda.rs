@@ -1,0 +1,135 @@
+//! What will happen by itself, and when.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
+use tokio::sync::Notify;
+
+use super::{object::Key, store::State};
+use crate::{controller::Clock, domain::Moment};
+
+/// One look of one controller at one thing. A look acts on what it finds then, and sees to the next look itself; so it does no harm
+/// to look too often, and an earlier look stands for a later one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Task {
+    /// The kubelet at a pod.
+    Kubelet(Key),
+    /// The scheduler at all pods that wait.
+    Schedule,
+    /// A workload controller at one object of a resource.
+    Workload(String, Key),
+    /// The DaemonSet controller at all DaemonSets.
+    DaemonSets,
+    /// The disruption controller at a budget.
+    Budget(Key),
+    /// The disruption controller at a pod that was evicted and not deleted.
+    StaleDisruption(Key),
+    /// The node controllers at a node: registration, silence, taints, deletion.
+    Node(String),
+    /// The status that a kubelet writes from time to time.
+    NodeStatus(String),
+    /// The taint eviction controller at a pod.
+    TaintEviction(Key),
+    /// The pod collector at the pods of a node that is gone.
+    CollectPods(String),
+    /// The garbage collector at the objects of an owner that is gone.
+    Collect(String),
+    /// The namespace controller.
+    Namespace(String),
+    /// Bookmarks for the watches that asked for them.
+    Bookmarks,
+}
+
+/// All looks that are due some time.
+#[derive(Debug, Default)]
+pub(super) struct Agenda {
+    due: BTreeMap<(Moment, u64), Task>,
+    times: BTreeMap<Task, Moment>,
+    next: u64,
+    pub(super) wake: Arc<Notify>,
+    pub(super) stopped: bool,
+}
+
+impl Agenda {
+    /// A look at this time, unless there is an earlier one anyway.
+    pub(super) fn at(&mut self, at: Moment, task: Task) {
+        if self.times.get(&task).is_some_and(|t| *t <= at) {
+            return;
+        }
+        self.times.insert(task.clone(), at);
+        self.next += 1;
+        let first = self.due.first_key_value().is_none_or(|((t, _), _)| at < *t);
+        self.due.insert((at, self.next), task);
+        if first {
+            self.wake.notify_one();
+        }
+    }
+
+    fn pop(&mut self, now: Moment) -> Option<Task> {
+        let entry = self.due.first_entry().filter(|e| e.key().0 <= now)?;
+        let ((at, _), task) = entry.remove_entry();
+        if self.times.get(&task) == Some(&at) {
+            self.times.remove(&task);
+        }
+        Some(task)
+    }
+}
+
+impl State {
+    fn look(&mut self, task: Task) {
+        match task {
+            Task::Kubelet(key) => self.kubelet(&key),
+            Task::Schedule => self.schedule(),
+            Task::Workload(plural, key) => self.sync_workload(&plural, &key),
+            Task::DaemonSets => self.sync_daemon_sets(),
+            Task::Budget(key) => self.sync_budget(&key),
+            Task::StaleDisruption(key) => self.clear_stale_disruption(&key),
+            Task::Node(name) => self.sync_node(&name),
+            Task::NodeStatus(name) => self.write_node_status(&name),
+            Task::TaintEviction(key) => self.evict_for_taints(&key),
+            Task::CollectPods(node) => self.collect_pods(&node),
+            Task::Collect(uid) => self.collect_owned(&uid),
+            Task::Namespace(name) => self.sync_namespace(&name),
+            Task::Bookmarks => {
+                self.watches.bookmark(self.revision);
+                let next = crate::domain::MomentExt::plus(self.now(), self.options.timing.bookmarks);
+                self.agenda.at(next, Task::Bookmarks);
+            }
+        }
+    }
+}
+
+/// Looks that are done before the lock is let go: requests must not wait long.
+const BATCH: usize = 32;
+
+/// Runs the controllers until the cluster is stopped or its last handle is gone.
+pub(super) async fn run(state: Weak<Mutex<State>>, wake: Arc<Notify>, clock: Clock) {
+    loop {
+        let next = {
+            let Some(state) = state.upgrade() else { return };
+            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            for _ in 0..BATCH {
+                let now = clock.now();
+                let Some(task) = state.agenda.pop(now) else { break };
+                state.look(task);
+            }
+            if state.agenda.stopped {
+                return;
+            }
+            state.agenda.due.first_key_value().map(|((at, _), _)| *at)
+        };
+        match next {
+            Some(at) if at <= clock.now() => tokio::task::yield_now().await,
+            Some(at) => {
+                tokio::select! {
+                    biased;
+                    () = wake.notified() => {}
+                    () = clock.sleep_until(at) => {}
+                }
+            }
+            None => wake.notified().await,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What is no object: health, version, and which resources there are.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::{failure::Failure, kinds::Kind, request::Reply, store::State};
+
+impl State {
+    /// Answers a GET of a path that names no object.
+    pub(super) fn discover(&self, path: &str) -> Result<Reply, Failure> {
+        let parts: Vec<&str> = path.split('/').filter(|s| !s.is_empty()).collect();
+        let answer = match parts.as_slice() {
+            ["healthz" | "readyz" | "livez", ..] => return Ok(Reply::Text("ok")),
+            ["version"] => version(),
+            ["api"] => json!({ "kind": "APIVersions", "apiVersion": "v1", "versions": ["v1"], "serverAddressByClientCIDRs": [] }),
+            ["apis"] => {
+                json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": self.groups().map(|(g, v)| group(&g, &v)).collect::<Vec<_>>() })
+            }
+            ["api", version] => self.resources("", version)?,
+            ["apis", name] => self.groups().find(|(g, _)| g == name).map(|(g, v)| group(&g, &v)).ok_or_else(Failure::no_such_resource)?,
+            ["apis", name, version] => self.resources(name, version)?,
+            ["openapi", "v3"] => json!({ "paths": {} }),
+            [] => json!({ "paths": ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/readyz", "/version"] }),
+            _ => return Err(Failure::no_such_resource()),
+        };
+        Ok(Reply::Json(200, answer))
+    }
+
+    /// Names and versions of the groups, without the core group.
+    fn groups(&self) -> impl Iterator<Item = (String, String)> {
+        let all: BTreeSet<(String, String)> = self.kinds.iter().map(|k| (k.group.clone(), k.version.clone())).collect();
+        all.into_iter().filter(|(g, _)| !g.is_empty())
+    }
+
+    fn resources(&self, group: &str, version: &str) -> Result<Value, Failure> {
+        let kinds: Vec<_> = self.kinds.iter().filter(|k| k.group == group && k.version == version).collect();
+        let first = kinds.first().ok_or_else(Failure::no_such_resource)?;
+        let all: Vec<Value> = kinds.iter().flat_map(|k| resource(k)).collect();
+        Ok(json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": first.api_version(), "resources": all }))
+    }
+}
+
+fn version() -> Value {
+    json!({ "major": "1", "minor": "33", "gitVersion": "v1.33.0+sundown-sim", "gitCommit": "0", "gitTreeState": "clean",
+        "buildDate": "2025-01-01T00:00:00Z", "goVersion": "go1.24", "compiler": "gc", "platform": "linux/amd64" })
+}
+
+fn group(name: &str, version: &str) -> Value {
+    let version = json!({ "groupVersion": format!("{name}/{version}"), "version": version });
+    json!({ "kind": "APIGroup", "apiVersion": "v1", "name": name, "versions": [version], "preferredVersion": version })
+}
+
+fn resource(kind: &Kind) -> Vec<Value> {
+    let mut own = json!({ "name": kind.plural, "singularName": kind.kind.to_lowercase(), "namespaced": kind.namespaced, "kind": kind.kind,
+        "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"] });
+    if !kind.short.is_empty()
+        && let Value::Object(fields) = &mut own
+    {
+        fields.insert("shortNames".into(), json!([kind.short]));
+    }
+    let sub = |name: &str, of: &str, verbs: &[&str], group_version: Option<(&str, &str)>| {
+        let mut r =
+            json!({ "name": format!("{}/{name}", kind.plural), "singularName": "", "namespaced": kind.namespaced, "kind": of, "verbs": verbs });
+        if let (Some((group, version)), Value::Object(fields)) = (group_version, &mut r) {
+            fields.insert("group".into(), group.into());
+            fields.insert("version".into(), version.into());
+        }
+        r
+    };
+    let mut all = vec![own];
+    if kind.status {
+        all.push(sub("status", &kind.kind, &["get", "patch", "update"], None));
+    }
+    if kind.scale {
+        all.push(sub("scale", "Scale", &["get", "patch", "update"], Some(("autoscaling", "v1"))));
+    }
+    if kind.plural == "pods" {
+        all.push(sub("eviction", "Eviction", &["create"], Some(("policy", "v1"))));
+        all.push(sub("binding", "Binding", &["create"], None));
+    }
+    all
+}

@@ -1,0 +1,233 @@
+//! The disruption controller (kubernetes: pkg/controller/disruption/disruption.go).
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Map, Value};
+
+use super::{
+    agenda::Task,
+    json::{Look, plus_seconds},
+    object::{Key, Object, Owner},
+    selector::Labels,
+    store::State,
+};
+use crate::domain::{Moment, MomentExt};
+
+/// A pod that was granted and not deleted counts again after this long.
+const DELETION_TIMEOUT: Duration = Duration::from_mins(2);
+const BY: &str = "<disruption>";
+
+/// What a budget comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Arithmetic {
+    pub(super) expected: i64,
+    pub(super) desired: i64,
+    pub(super) healthy: i64,
+}
+
+impl Arithmetic {
+    pub(super) fn allowed(self) -> i64 {
+        if self.expected <= 0 { 0 } else { (self.healthy - self.desired).max(0) }
+    }
+}
+
+impl State {
+    /// The budgets that select a pod.
+    pub(super) fn budgets_of(&self, pod: &Object) -> Vec<Arc<Value>> {
+        let keys = self.index.budgets.range(Key::new(pod.key().namespace.as_str(), "")..);
+        let own = keys.take_while(|(k, _)| k.namespace == pod.key().namespace);
+        let matching = own.filter(|(_, selector)| selector.as_ref().is_some_and(|s| s.matches(pod.labels())));
+        matching.filter_map(|(k, _)| self.get("poddisruptionbudgets", k)).map(|o| Arc::new(o.value.clone())).collect()
+    }
+
+    /// The budgets that select a pod look again soon.
+    pub(super) fn touch_budgets(&mut self, namespace: &str, pods: &[&Object]) {
+        let at = self.now().plus(self.options.timing.disruption);
+        let keys = self.index.budgets.range(Key::new(namespace, "")..).take_while(|(k, _)| k.namespace == namespace);
+        let touched: Vec<Key> = keys
+            .filter(|(_, selector)| selector.as_ref().is_some_and(|s| pods.is_empty() || pods.iter().any(|p| s.matches(p.labels()))))
+            .map(|(k, _)| k.clone())
+            .collect();
+        for key in touched {
+            self.agenda.at(at, Task::Budget(key));
+        }
+    }
+
+    /// Brings the status of one budget up to date.
+    pub(super) fn sync_budget(&mut self, key: &Key) {
+        if self.frozen.disruption {
+            return;
+        }
+        let Some(budget) = self.get("poddisruptionbudgets", key).cloned() else { return };
+        let now = self.now();
+        let pods = self.pods_of_budget(key);
+        let (disrupted, again) = still_disrupted(&budget.value, &pods, now);
+        if let Some(again) = again {
+            self.agenda.at(again, Task::Budget(key.clone()));
+        }
+        let sums = self.arithmetic(&budget.value, &pods, &disrupted);
+        self.change("poddisruptionbudgets", key, BY, |b| match sums {
+            Ok(sums) => {
+                let generation = b.int("metadata.generation");
+                b.put("status.observedGeneration", generation);
+                b.put("status.currentHealthy", sums.healthy);
+                b.put("status.desiredHealthy", sums.desired);
+                b.put("status.expectedPods", sums.expected);
+                b.put("status.disruptionsAllowed", sums.allowed());
+                if disrupted.is_empty() {
+                    b.take_away("status.disruptedPods");
+                } else {
+                    b.put("status.disruptedPods", disrupted);
+                }
+                let (status, reason) = if sums.allowed() > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
+                b.set_condition("DisruptionAllowed", status, reason, "", now);
+            }
+            Err(message) => {
+                b.put("status.disruptionsAllowed", 0);
+                b.set_condition("DisruptionAllowed", "False", "SyncFailed", &message, now);
+            }
+        });
+    }
+
+    fn pods_of_budget(&self, key: &Key) -> Vec<Arc<Object>> {
+        let Some(Some(selector)) = self.index.budgets.get(key) else { return Vec::new() };
+        self.pods_matching(&key.namespace, selector)
+    }
+
+    fn pods_matching(&self, namespace: &str, selector: &Labels) -> Vec<Arc<Object>> {
+        if let Some((label, value)) = selector.one_value() {
+            let keys = self.index.pods_by_label.get(&(namespace.to_owned(), label.to_owned(), value.to_owned()));
+            let pods = keys.into_iter().flatten().filter_map(|k| self.get("pods", k));
+            return pods.filter(|p| selector.matches(p.labels())).cloned().collect();
+        }
+        self.in_namespace("pods", namespace).filter(|p| selector.matches(p.labels())).cloned().collect()
+    }
+
+    fn arithmetic(&self, budget: &Value, pods: &[Arc<Object>], disrupted: &Map<String, Value>) -> Result<Arithmetic, String> {
+        let counts = |o: &&Arc<Object>| o.pod.as_ref().is_some_and(super::object::PodFacts::is_healthy) && !disrupted.contains_key(&o.key().name);
+        let healthy = number(pods.iter().filter(counts).count());
+        let (min, max) = (budget.at("spec.minAvailable"), budget.at("spec.maxUnavailable"));
+        let (expected, desired) = if let Some(max) = IntOrShare::read(max) {
+            let expected = self.expected_scale(pods)?;
+            (expected, (expected - max.of(expected)).max(0))
+        } else {
+            match IntOrShare::read(min) {
+                None => (0, 0),
+                Some(IntOrShare::Int(n)) => (number(pods.len()), n),
+                Some(share) => {
+                    let expected = self.expected_scale(pods)?;
+                    (expected, share.of(expected))
+                }
+            }
+        };
+        Ok(Arithmetic { expected, desired, healthy })
+    }
+
+    /// The sum of what the controllers of the pods want.
+    fn expected_scale(&self, pods: &[Arc<Object>]) -> Result<i64, String> {
+        let mut scales = std::collections::BTreeMap::new();
+        for pod in pods {
+            // A pod without a controller counts for nothing here.
+            let Some(owner) = pod.pod.as_ref().and_then(|p| p.owner.as_ref()) else { continue };
+            if scales.contains_key(&owner.uid) {
+                continue;
+            }
+            let (uid, scale) =
+                self.scale_of(owner, &pod.key().namespace).ok_or_else(|| format!("found no controllers for pod {:?}", pod.key().name))?;
+            scales.insert(owner.uid.clone(), (uid, scale));
+        }
+        let by_controller: std::collections::BTreeMap<_, _> = scales.into_values().collect();
+        Ok(by_controller.values().sum())
+    }
+
+    /// The controller that has the last word about an owner's pods, and how many it wants.
+    fn scale_of(&self, owner: &Owner, namespace: &str) -> Option<(String, i64)> {
+        let plural = match (owner.api_version.as_str(), owner.kind.as_str()) {
+            ("apps/v1", "ReplicaSet") => "replicasets",
+            ("apps/v1", "StatefulSet") => "statefulsets",
+            ("apps/v1", "Deployment") => "deployments",
+            _ => return None,
+        };
+        let object = self.get(plural, &Key::new(namespace, owner.name.as_str())).filter(|o| o.uid() == owner.uid)?;
+        if let Some(above) = Owner::of(&object.value).filter(|_| plural == "replicasets") {
+            return self.scale_of(&above, namespace);
+        }
+        Some((owner.uid.clone(), object.value.at("spec.replicas").as_i64().unwrap_or(1)))
+    }
+
+    /// The budgets that would be at less than they desire without this healthy pod, by the pods as they are now.
+    pub(super) fn overrun_without(&self, pod: &Object) -> Vec<String> {
+        if !self.journal.on || !pod.pod.as_ref().is_some_and(super::object::PodFacts::is_healthy) {
+            return Vec::new();
+        }
+        let mut overrun = Vec::new();
+        for budget in self.budgets_of(pod) {
+            let key = Key::of(&budget);
+            let sums = self.arithmetic(&budget, &self.pods_of_budget(&key), &Map::new());
+            if sums.is_ok_and(|s| s.healthy - 1 < s.desired) {
+                overrun.push(key.name);
+            }
+        }
+        overrun
+    }
+
+    /// An eviction that is not followed by a deletion is taken back after a while.
+    pub(super) fn expect_deletion(&mut self, key: &Key) {
+        if self.get("pods", key).is_some_and(|p| !p.is_terminating()) {
+            let at = self.now().plus(DELETION_TIMEOUT);
+            self.agenda.at(at, Task::StaleDisruption(key.clone()));
+        }
+    }
+
+    pub(super) fn clear_stale_disruption(&mut self, key: &Key) {
+        let now = self.now();
+        if self.pod(key).is_some_and(|(o, p)| p.deletion.is_none() && o.value.condition("DisruptionTarget") == "True") {
+            self.change("pods", key, BY, |p| p.set_condition("DisruptionTarget", "False", "EvictionByEvictionAPI", "", now));
+        }
+    }
+}
+
+/// The granted pods that are neither terminating, nor gone, nor overdue; and when the next one will be overdue.
+fn still_disrupted(budget: &Value, pods: &[Arc<Object>], now: Moment) -> (Map<String, Value>, Option<Moment>) {
+    let mut kept = Map::new();
+    let mut next: Option<Moment> = None;
+    for (name, since) in budget.at("status.disruptedPods").as_object().into_iter().flatten() {
+        let waiting = pods.iter().any(|p| p.key().name == *name && !p.is_terminating());
+        let Some(since) = since.as_str().and_then(|s| s.parse::<Moment>().ok()).filter(|_| waiting) else { continue };
+        let until = since.plus(DELETION_TIMEOUT);
+        if until > now {
+            kept.insert(name.clone(), super::json::seconds(since).into());
+            next = Some(next.map_or(until, |n| n.min(until)));
+        }
+    }
+    (kept, next.map(|n| plus_seconds(n, 1)))
+}
+
+fn number(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+/// A number or a share, as `minAvailable` and `maxUnavailable` are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IntOrShare {
+    Int(i64),
+    Percent(i64),
+}
+
+impl IntOrShare {
+    pub(super) fn read(value: &Value) -> Option<Self> {
+        match value {
+            Value::Number(n) => n.as_i64().map(Self::Int),
+            Value::String(s) => s.strip_suffix('%').and_then(|p| p.parse().ok()).map(Self::Percent),
+            _ => None,
+        }
+    }
+
+    /// Of a whole; shares are rounded up.
+    pub(super) const fn of(self, whole: i64) -> i64 {
+        match self {
+            Self::Int(n) => n,
+            Self::Percent(p) => (whole * p + 99) / 100,
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Stored objects, and what is kept ready about them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::{build::PodView, journal::PodRef, json::Look, kinds::Kind, selector::selectable};
+use crate::domain::Moment;
+
+/// Namespace ("" where there is none) and name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
+
+impl Key {
+    pub(super) fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+
+    /// Of something that lives in no namespace.
+    pub(super) fn cluster(name: impl Into<String>) -> Self {
+        Self::new("", name)
+    }
+
+    pub(super) fn of(value: &Value) -> Self {
+        Self::new(value.text("metadata.namespace"), value.text("metadata.name"))
+    }
+}
+
+/// One version of an object: as JSON, and as it is sent.
+#[derive(Debug)]
+pub(super) struct Object {
+    pub(super) value: Value,
+    pub(super) shown: Arc<Shown>,
+    pub(super) pod: Option<PodFacts>,
+}
+
+/// What lists and watches need of one version of an object. Watchers share the bytes.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub(super) revision: u64,
+    pub(super) key: Key,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) fields: BTreeMap<&'static str, String>,
+    pub(super) bytes: Bytes,
+}
+
+impl Object {
+    pub(super) fn new(kind: &Kind, value: Value, revision: u64) -> Self {
+        let shown = Shown {
+            revision,
+            key: Key::of(&value),
+            labels: labels(&value, "metadata.labels"),
+            fields: fields(kind, &value),
+            bytes: serde_json::to_vec(&value).unwrap_or_default().into(),
+        };
+        let pod = (kind.plural == "pods").then(|| PodFacts::of(&value));
+        Self { value, shown: Arc::new(shown), pod }
+    }
+
+    pub(super) fn key(&self) -> &Key {
+        &self.shown.key
+    }
+
+    pub(super) fn uid(&self) -> &str {
+        self.value.text("metadata.uid")
+    }
+
+    pub(super) fn labels(&self) -> &BTreeMap<String, String> {
+        &self.shown.labels
+    }
+
+    pub(super) fn is_terminating(&self) -> bool {
+        !self.value.at("metadata.deletionTimestamp").is_null()
+    }
+}
+
+fn fields(kind: &Kind, value: &Value) -> BTreeMap<&'static str, String> {
+    let mut all = BTreeMap::from([
+        ("metadata.name", value.text("metadata.name").to_owned()),
+        ("metadata.namespace", value.text("metadata.namespace").to_owned()),
+    ]);
+    for field in selectable(&kind.plural) {
+        let text = match value.at(field) {
+            Value::String(s) => s.clone(),
+            Value::Bool(b) => b.to_string(),
+            _ if *field == "spec.unschedulable" => "false".to_owned(),
+            _ => String::new(),
+        };
+        all.insert(field, text);
+    }
+    all
+}
+
+/// A map of texts.
+pub(super) fn labels(value: &Value, path: &str) -> BTreeMap<String, String> {
+    let map = value.at(path).as_object().into_iter().flatten();
+    map.map(|(k, v)| (k.clone(), v.as_str().unwrap_or_default().to_owned())).collect()
+}
+
+/// What controllers look at in a pod, read once a version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PodFacts {
+    pub(super) uid: String,
+    pub(super) node: Option<String>,
+    pub(super) phase: String,
+    pub(super) ready: bool,
+    pub(super) deletion: Option<Moment>,
+    pub(super) deletion_grace: i64,
+    pub(super) grace: i64,
+    pub(super) owner: Option<Owner>,
+    pub(super) mirror: bool,
+}
+
+/// The owner that controls an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+}
+
+impl Owner {
+    pub(super) fn of(value: &Value) -> Option<Self> {
+        let refs = value.items("metadata.ownerReferences");
+        let o = refs.iter().find(|r| r.at("controller").as_bool() == Some(true))?;
+        Some(Self { api_version: o.text("apiVersion").into(), kind: o.text("kind").into(), name: o.text("name").into(), uid: o.text("uid").into() })
+    }
+}
+
+impl PodFacts {
+    fn of(pod: &Value) -> Self {
+        Self {
+            uid: pod.text("metadata.uid").into(),
+            node: Some(pod.text("spec.nodeName")).filter(|n| !n.is_empty()).map(str::to_owned),
+            phase: pod.text("status.phase").into(),
+            ready: pod.condition("Ready") == "True",
+            deletion: pod.moment("metadata.deletionTimestamp"),
+            deletion_grace: pod.int("metadata.deletionGracePeriodSeconds"),
+            grace: pod.at("spec.terminationGracePeriodSeconds").as_i64().unwrap_or(30),
+            owner: Owner::of(pod),
+            mirror: pod.annotation("kubernetes.io/config.mirror").is_some(),
+        }
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        matches!(self.phase.as_str(), "Succeeded" | "Failed")
+    }
+
+    /// It is there for its controller: neither finished nor terminating.
+    pub(super) fn is_active(&self) -> bool {
+        !self.is_finished() && self.deletion.is_none()
+    }
+
+    /// As a disruption budget sees it.
+    pub(super) fn is_healthy(&self) -> bool {
+        self.ready && self.deletion.is_none()
+    }
+
+    pub(super) fn reference(&self, key: &Key) -> PodRef {
+        PodRef { namespace: key.namespace.clone(), name: key.name.clone(), uid: self.uid.clone(), node: self.node.clone().unwrap_or_default() }
+    }
+
+    pub(super) fn view(&self, key: &Key) -> PodView {
+        PodView {
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            uid: self.uid.clone(),
+            node: self.node.clone(),
+            phase: self.phase.clone(),
+            ready: self.ready,
+            deletion: self.deletion,
+            owner_kind: self.owner.as_ref().map(|o| o.kind.clone()),
+            mirror: self.mirror,
+        }
+    }
+}

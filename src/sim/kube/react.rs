@@ -1,0 +1,158 @@
+//! What a change makes others look at.
+
+use super::{
+    agenda::Task,
+    journal::{Entry, Fact},
+    json::Look,
+    machine::Machine,
+    object::{Key, Object},
+    store::State,
+};
+use crate::domain::MomentExt;
+
+impl State {
+    /// Every write comes through here, after it is stored.
+    pub(super) fn react(&mut self, plural: &str, key: &Key, old: Option<&Object>, new: Option<&Object>, by: &str) {
+        match plural {
+            "pods" => self.react_to_pod(key, old, new, by),
+            "nodes" => self.react_to_node(key, old, new, by),
+            "poddisruptionbudgets" => {
+                let spec = |o: Option<&Object>| o.map(|o| o.value.at("spec").clone());
+                if new.is_some() && spec(old) != spec(new) {
+                    self.agenda.at(self.now().plus(self.options.timing.disruption), Task::Budget(key.clone()));
+                }
+            }
+            "deployments" | "replicasets" | "statefulsets" | "daemonsets" | "jobs" => self.react_to_workload(plural, key, old, new),
+            _ => {}
+        }
+        if let (Some(old), None) = (old, new)
+            && self.index.owned.contains_key(old.uid())
+        {
+            self.agenda.at(self.now().plus(self.options.timing.controllers), Task::Collect(old.uid().to_owned()));
+        }
+        if let (Some(_), None) = (old, new)
+            && !key.namespace.is_empty()
+            && self.is_terminating_namespace(&key.namespace)
+        {
+            self.agenda.at(self.now().plus(self.options.timing.controllers), Task::Namespace(key.namespace.clone()));
+        }
+    }
+
+    fn react_to_pod(&mut self, key: &Key, old: Option<&Object>, new: Option<&Object>, by: &str) {
+        let now = self.now();
+        let soon = now.plus(self.options.timing.controllers);
+        let (was, is) = (old.and_then(|o| o.pod.as_ref()), new.and_then(|o| o.pod.as_ref()));
+        if let Some(is) = is {
+            if is.node.is_some() {
+                self.agenda.at(now, Task::Kubelet(key.clone()));
+                if was.is_none_or(|w| w.node.is_none()) {
+                    self.note(by, Fact::Bound(is.reference(key)));
+                    self.agenda.at(soon, Task::TaintEviction(key.clone()));
+                }
+            } else if is.is_active() {
+                self.agenda.at(now.plus(self.options.timing.scheduler), Task::Schedule);
+            }
+            if is.ready && was.is_none_or(|w| !w.ready) {
+                self.note(by, Fact::PodReady(is.reference(key)));
+            }
+        } else if let Some(was) = was {
+            self.note(by, Fact::PodGone(was.reference(key)));
+            self.conflicts.remove(key);
+            if !self.index.unbound.is_empty() {
+                self.agenda.at(now.plus(self.options.timing.scheduler), Task::Schedule);
+            }
+        }
+        if was != is {
+            for owner in [was, is].into_iter().flatten().filter_map(|p| p.owner.as_ref()) {
+                if let Some(plural) = plural_of(&owner.api_version, &owner.kind) {
+                    let owner = Key::new(key.namespace.as_str(), owner.name.as_str());
+                    self.agenda.at(soon, Task::Workload(plural.to_owned(), owner));
+                }
+            }
+        }
+        let labels = |o: Option<&Object>| o.map(|o| o.labels().clone());
+        if was != is || labels(old) != labels(new) {
+            let pods: Vec<&Object> = old.into_iter().chain(new).collect();
+            self.touch_budgets(&key.namespace, &pods);
+        }
+    }
+
+    fn react_to_node(&mut self, key: &Key, old: Option<&Object>, new: Option<&Object>, by: &str) {
+        let now = self.now();
+        let soon = now.plus(self.options.timing.controllers);
+        let name = &key.name;
+        let cordoned = |o: Option<&Object>| o.is_some_and(|o| o.value.at("spec.unschedulable").as_bool() == Some(true));
+        match (old, new) {
+            (None, Some(_)) => self.note(by, Fact::NodeAdded(name.clone())),
+            (Some(_), None) => {
+                self.note(by, Fact::NodeGone(name.clone()));
+                self.agenda.at(now.plus(self.options.timing.pod_collection), Task::CollectPods(name.clone()));
+            }
+            _ => {}
+        }
+        if new.is_some() && cordoned(old) != cordoned(new) {
+            let fact = if cordoned(new) { Fact::Cordoned } else { Fact::Uncordoned };
+            self.note(by, fact(name.clone()));
+        }
+        let matters = |o: Option<&Object>| o.map(|o| (o.value.at("spec").clone(), o.labels().clone(), o.value.condition("Ready").to_owned()));
+        if matters(old) != matters(new) {
+            self.agenda.at(soon, Task::DaemonSets);
+            self.agenda.at(now.plus(self.options.timing.scheduler), Task::Schedule);
+            if new.is_some() {
+                self.agenda.at(soon, Task::Node(name.clone()));
+            }
+        }
+        let barred = |o: Option<&Object>| {
+            o.map(|o| o.value.items("spec.taints").iter().filter(|t| t.text("effect") == "NoExecute").cloned().collect::<Vec<_>>())
+                .unwrap_or_default()
+        };
+        if new.is_some() && barred(old) != barred(new) {
+            for (pod, _) in self.pods_on(name) {
+                self.agenda.at(soon, Task::TaintEviction(pod));
+            }
+        }
+    }
+
+    fn react_to_workload(&mut self, plural: &str, key: &Key, old: Option<&Object>, new: Option<&Object>) {
+        let soon = self.now().plus(self.options.timing.controllers);
+        let spec = |o: Option<&Object>| o.map(|o| o.value.at("spec").clone());
+        if new.is_some() && spec(old) != spec(new) {
+            self.agenda.at(soon, Task::Workload(plural.to_owned(), key.clone()));
+        }
+        let owner = new.or(old).and_then(|o| super::object::Owner::of(&o.value)).filter(|_| plural == "replicasets");
+        if let Some(owner) = owner {
+            self.agenda.at(soon, Task::Workload("deployments".to_owned(), Key::new(key.namespace.as_str(), owner.name)));
+        }
+        let scale = |o: Option<&Object>| o.map(|o| o.value.at("spec.replicas").clone());
+        if scale(old) != scale(new) {
+            self.touch_budgets(&key.namespace, &[]);
+        }
+    }
+
+    /// Writes down what happened.
+    pub(super) fn note(&mut self, by: &str, fact: Fact) {
+        if self.journal.on {
+            let at = self.now();
+            self.journal.entries.push(Entry { at, by: by.to_owned(), fact });
+        }
+    }
+
+    /// A machine, changed; its node controllers look soon.
+    pub(super) fn with_machine(&mut self, node: &str, change: impl FnOnce(&mut Machine)) {
+        let now = self.now();
+        if let Some(machine) = self.machines.get_mut(node) {
+            change(machine);
+            self.agenda.at(now, Task::Node(node.to_owned()));
+        }
+    }
+}
+
+fn plural_of(api_version: &str, kind: &str) -> Option<&'static str> {
+    Some(match (api_version, kind) {
+        ("apps/v1", "ReplicaSet") => "replicasets",
+        ("apps/v1", "StatefulSet") => "statefulsets",
+        ("apps/v1", "DaemonSet") => "daemonsets",
+        ("batch/v1", "Job") => "jobs",
+        _ => return None,
+    })
+}

@@ -1,0 +1,218 @@
+//! The workload controllers, simplified: ReplicaSets, StatefulSets, DaemonSets, Jobs. Deployments have a file of their own.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{
+    delete::Options as DeleteOptions,
+    json::Look,
+    object::{Key, Object, PodFacts},
+    pods,
+    store::State,
+};
+
+impl State {
+    pub(super) fn sync_workload(&mut self, plural: &str, key: &Key) {
+        let Some(object) = self.get(plural, key).cloned().filter(|o| !o.is_terminating()) else { return };
+        match plural {
+            "deployments" => self.sync_deployment(&object),
+            "replicasets" => self.sync_replica_set(&object),
+            "statefulsets" => self.sync_stateful_set(&object),
+            "daemonsets" => self.sync_daemon_set(&object),
+            "jobs" => self.sync_job(&object),
+            _ => {}
+        }
+    }
+
+    fn sync_replica_set(&mut self, set: &Arc<Object>) {
+        let by = "<replicaset>";
+        let wanted = count(set.value.at("spec.replicas"));
+        let mut active: Vec<Arc<Object>> = self.owned("pods", set.uid());
+        active.retain(|p| facts(p).is_some_and(PodFacts::is_active));
+        for _ in active.len()..wanted {
+            let pod = owned_pod(set, None);
+            self.add("pods", pod, by);
+        }
+        if active.len() > wanted {
+            // Those that serve least go first, then the youngest.
+            active.sort_by_key(|p| (facts(p).map(|f| (f.node.is_some(), f.ready)), std::cmp::Reverse(p.shown.revision)));
+            for pod in active.iter().take(active.len() - wanted) {
+                self.delete("pods", pod.key(), &DeleteOptions::default(), by);
+            }
+        }
+        self.count_replicas("replicasets", set, by);
+    }
+
+    fn sync_stateful_set(&mut self, set: &Arc<Object>) {
+        let by = "<statefulset>";
+        let wanted = count(set.value.at("spec.replicas"));
+        let ordered = set.value.text("spec.podManagementPolicy") != "Parallel";
+        let name = |i: usize| Key::new(set.key().namespace.as_str(), format!("{}-{i}", set.key().name));
+        for i in 0..wanted {
+            let key = name(i);
+            let state = self.pod(&key).map(|(_, f)| f.clone());
+            match &state {
+                None => {
+                    self.add("pods", owned_pod(set, Some(&key.name)), by);
+                }
+                Some(f) if f.deletion.is_none() && f.is_finished() => {
+                    self.delete("pods", &key, &DeleteOptions::default(), by);
+                }
+                Some(_) => {}
+            }
+            if ordered && !state.is_some_and(|f| f.ready && f.deletion.is_none()) {
+                break;
+            }
+        }
+        let surplus = self.owned("pods", set.uid()).into_iter().filter(|p| {
+            let ordinal = p.key().name.rsplit_once('-').and_then(|(_, n)| n.parse::<usize>().ok());
+            ordinal.is_none_or(|n| n >= wanted) && !p.is_terminating()
+        });
+        for pod in surplus.collect::<Vec<_>>() {
+            self.delete("pods", pod.key(), &DeleteOptions::default(), by);
+        }
+        self.count_replicas("statefulsets", set, by);
+    }
+
+    /// All DaemonSets: a node came, went, or changed.
+    pub(super) fn sync_daemon_sets(&mut self) {
+        for set in self.all("daemonsets").cloned().collect::<Vec<_>>() {
+            self.sync_daemon_set(&set);
+        }
+    }
+
+    fn sync_daemon_set(&mut self, set: &Arc<Object>) {
+        let by = "<daemonset>";
+        let mut by_node = std::collections::BTreeMap::<String, Vec<Arc<Object>>>::new();
+        for pod in self.owned("pods", set.uid()) {
+            if let Some(node) = facts(&pod).and_then(|f| f.node.clone()) {
+                by_node.entry(node).or_default().push(pod);
+            }
+        }
+        let template = daemon_pod(set);
+        let mut wanted = 0;
+        for node in self.all("nodes").cloned().collect::<Vec<_>>() {
+            let (may_run, may_stay) = daemon_may(&template, &node);
+            wanted += usize::from(may_run);
+            let pods = by_node.get(&node.key().name).map_or(&[][..], Vec::as_slice);
+            for pod in pods.iter().filter(|p| facts(p).is_some_and(|f| f.deletion.is_none() && (f.is_finished() || !may_stay))) {
+                self.delete("pods", pod.key(), &DeleteOptions::default(), by);
+            }
+            if may_run && pods.is_empty() {
+                let mut pod = template.clone();
+                pod.put("spec.nodeName", node.key().name.as_str());
+                self.add("pods", pod, by);
+            }
+        }
+        let pods: Vec<_> = self.owned("pods", set.uid());
+        let ready = pods.iter().filter(|p| facts(p).is_some_and(PodFacts::is_healthy)).count();
+        self.change("daemonsets", set.key(), by, |v| {
+            let generation = v.int("metadata.generation");
+            v.put("status.observedGeneration", generation);
+            v.put("status.desiredNumberScheduled", wanted);
+            v.put("status.currentNumberScheduled", pods.len());
+            v.put("status.numberMisscheduled", 0);
+            v.put("status.numberReady", ready);
+            v.put("status.numberAvailable", ready);
+            v.put("status.updatedNumberScheduled", pods.len());
+        });
+    }
+
+    fn sync_job(&mut self, job: &Arc<Object>) {
+        let by = "<job>";
+        let pods = self.owned("pods", job.uid());
+        let with = |phase: &str| pods.iter().filter(|p| facts(p).is_some_and(|f| f.phase == phase)).count();
+        let (succeeded, failed) = (with("Succeeded"), with("Failed"));
+        let active = pods.iter().filter(|p| facts(p).is_some_and(PodFacts::is_active)).count();
+        let completions = job.value.at("spec.completions").as_u64().map_or(1, |n| usize::try_from(n).unwrap_or(1));
+        let parallel = job.value.at("spec.parallelism").as_u64().map_or(1, |n| usize::try_from(n).unwrap_or(1));
+        let wanted = parallel.min(completions.saturating_sub(succeeded));
+        for _ in active..wanted {
+            self.add("pods", owned_pod(job, None), by);
+        }
+        let now = self.now();
+        self.change("jobs", job.key(), by, |v| {
+            v.put("status.active", wanted.max(active));
+            v.put("status.succeeded", succeeded);
+            v.put("status.failed", failed);
+            if succeeded >= completions {
+                v.set_condition("Complete", "True", "", "", now);
+            }
+        });
+    }
+
+    fn count_replicas(&mut self, plural: &str, set: &Arc<Object>, by: &str) {
+        let mut pods = self.owned("pods", set.uid());
+        pods.retain(|p| facts(p).is_some_and(PodFacts::is_active));
+        let ready = pods.iter().filter(|p| facts(p).is_some_and(PodFacts::is_healthy)).count();
+        self.change(plural, set.key(), by, |v| {
+            let generation = v.int("metadata.generation");
+            v.put("status.observedGeneration", generation);
+            v.put("status.replicas", pods.len());
+            v.put("status.readyReplicas", ready);
+            v.put("status.availableReplicas", ready);
+        });
+    }
+
+    /// What belonged to an owner that is gone goes too.
+    pub(super) fn collect_owned(&mut self, uid: &str) {
+        let owned: Vec<_> = self.index.owned.get(uid).into_iter().flatten().cloned().collect();
+        for (plural, key) in owned {
+            if self.get(&plural, &key).is_some_and(|o| !o.is_terminating()) {
+                self.delete(&plural, &key, &DeleteOptions::default(), "<garbage-collector>");
+            }
+        }
+    }
+}
+
+pub(super) fn facts(pod: &Arc<Object>) -> Option<&PodFacts> {
+    pod.pod.as_ref()
+}
+
+pub(super) fn count(value: &Value) -> usize {
+    value.as_u64().map_or(1, |n| usize::try_from(n).unwrap_or(1))
+}
+
+/// The reference by which an owner controls.
+pub(super) fn owned_by(owner: &Object) -> Value {
+    json!([{ "apiVersion": owner.value.at("apiVersion"), "kind": owner.value.at("kind"), "name": owner.key().name, "uid": owner.uid(),
+        "controller": true, "blockOwnerDeletion": true }])
+}
+
+fn owned_pod(owner: &Object, name: Option<&str>) -> Value {
+    let mut pod = pods::from_template(owner.value.at("spec.template"), &owner.key().namespace);
+    match name {
+        Some(name) => pod.put("metadata.name", name),
+        None => pod.put("metadata.generateName", format!("{}-", owner.key().name)),
+    }
+    pod.put("metadata.ownerReferences", owned_by(owner));
+    pod
+}
+
+/// A pod of a DaemonSet, with the tolerations that its controller adds (kubernetes: pkg/controller/daemon/util/daemonset_util.go).
+fn daemon_pod(set: &Object) -> Value {
+    let mut pod = owned_pod(set, None);
+    let mut tolerations = pod.items("spec.tolerations").to_vec();
+    for (key, effect) in [
+        ("not-ready", "NoExecute"),
+        ("unreachable", "NoExecute"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+    ] {
+        tolerations.push(json!({ "key": format!("node.kubernetes.io/{key}"), "operator": "Exists", "effect": effect }));
+    }
+    pod.put("spec.tolerations", tolerations);
+    pod
+}
+
+/// Whether a DaemonSet's pod is to run on a node, and whether one that runs there may stay.
+fn daemon_may(pod: &Value, node: &Object) -> (bool, bool) {
+    let wanted = pod.at("spec.nodeSelector").as_object().into_iter().flatten();
+    let selected = wanted.into_iter().all(|(k, v)| node.labels().get(k).map(String::as_str) == v.as_str());
+    let barred = |effect: &str| node.value.items("spec.taints").iter().any(|t| t.text("effect") == effect && !pods::bears(pod.at("spec"), t));
+    let stays = selected && !barred("NoExecute");
+    (stays && !barred("NoSchedule"), stays)
+}
