@@ -32,7 +32,12 @@ pub(super) fn arn<'t>(name: &'static str, text: Option<&'t Text<'_>>) -> Result<
 fn bounded<'t>(name: &'static str, text: &'t str, most: usize) -> Result<&'t str, Reject> {
     // Bytes first: counting characters costs, and hardly any name has more of the one than of the other.
     let fits = text.len() <= most || text.chars().count() <= most;
-    if fits && !text.chars().any(char::is_control) { Ok(text) } else { Err(Reject::BadField(name)) }
+    if fits && !has_control(text) { Ok(text) } else { Err(Reject::BadField(name)) }
+}
+
+fn has_control(text: &str) -> bool {
+    // Bytes first here too: nearly every name is ASCII.
+    text.bytes().any(|b| b.is_ascii_control()) || (!text.is_ascii() && text.chars().any(char::is_control))
 }
 
 /// The instance that an event is about.
