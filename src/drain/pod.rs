@@ -230,7 +230,6 @@ impl Entry {
         }
         if pod.deletion.is_some() && self.pod.deletion.is_none() {
             self.block = None;
-            self.accepted_at = None;
         }
         let matters = pod.ready != self.pod.ready || pod.phase != self.pod.phase || pod.labels != self.pod.labels;
         self.pod = Arc::new(pod);
