@@ -24,7 +24,7 @@ pub struct Dispatcher {
     pods: BTreeMap<PodUid, Wanted>,
     namespaces: BTreeMap<String, BTreeSet<PodUid>>,
     nodes: BTreeMap<NodeName, NodeState>,
-    budgets: BTreeMap<BudgetKey, Budget>,
+    budgets: BTreeMap<Arc<BudgetKey>, Budget>,
     lanes: Lanes,
     deletes: TurnQueue,
     flights: BTreeMap<PodUid, Flight>,
@@ -335,10 +335,11 @@ impl Dispatcher {
     }
 
     fn budget(&mut self, budget: &Budget) {
-        let before = self.budgets.insert(budget.key.clone(), budget.clone());
+        let key = self.budgets.get_key_value(&budget.key).map_or_else(|| Arc::new(budget.key.clone()), |(key, _)| key.clone());
+        let before = self.budgets.insert(key.clone(), budget.clone());
         let selector_is_new = before.as_ref().is_none_or(|b| b.selector != budget.selector);
         let spec_is_new = before.as_ref().is_none_or(|b| b.generation != budget.generation);
-        let unready = self.lanes.budget(budget);
+        let unready = self.lanes.budget(&key, budget);
         if selector_is_new {
             self.sort_anew(&budget.key.namespace, |pod| budget.selects(pod) || before.as_ref().is_some_and(|b| b.selects(pod)));
         } else if spec_is_new {
@@ -356,8 +357,8 @@ impl Dispatcher {
     }
 
     fn budget_gone(&mut self, key: &BudgetKey) {
-        let Some(budget) = self.budgets.remove(key) else { return };
-        self.lanes.budget_gone(key);
+        let Some((shared, budget)) = self.budgets.remove_entry(key) else { return };
+        self.lanes.budget_gone(shared);
         self.sort_anew(&key.namespace, |pod| budget.selects(pod));
     }
 

@@ -1,5 +1,7 @@
 //! A lane: the pods that one disruption budget counts, and how many of them may go at once.
 
+use std::sync::Arc;
+
 use super::turn::{Place, TurnQueue};
 use crate::domain::{Budget, BudgetKey, Moment, Phase, Pod};
 
@@ -9,7 +11,7 @@ pub(super) enum LaneKey {
     /// No budget counts the pod, as far as is known.
     Free,
     /// This one.
-    Budget(BudgetKey),
+    Budget(Arc<BudgetKey>),
     /// More than one: the API refuses to evict such a pod.
     Tangled,
 }

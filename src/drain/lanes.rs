@@ -1,6 +1,9 @@
 //! All lanes, and which of them goes next.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{
     Turn,
@@ -120,8 +123,8 @@ impl Lanes {
 
     /// Takes a new state of a budget. The refused pods for which it may help beyond what it allows: those that are not ready may be
     /// evicted now without being counted.
-    pub(super) fn budget(&mut self, budget: &Budget) -> Vec<PodUid> {
-        let key = LaneKey::Budget(budget.key.clone());
+    pub(super) fn budget(&mut self, key: &Arc<BudgetKey>, budget: &Budget) -> Vec<PodUid> {
+        let key = LaneKey::Budget(key.clone());
         self.change(&key, |lane| {
             let Some(allowance) = &mut lane.allowance else {
                 lane.allowance = Some(Allowance::new(budget));
@@ -132,8 +135,8 @@ impl Lanes {
     }
 
     /// A budget is no more.
-    pub(super) fn budget_gone(&mut self, key: &BudgetKey) {
-        self.change(&LaneKey::Budget(key.clone()), |lane| lane.allowance = None);
+    pub(super) fn budget_gone(&mut self, key: Arc<BudgetKey>) {
+        self.change(&LaneKey::Budget(key), |lane| lane.allowance = None);
     }
 
     /// Gives up on what no status has shown in time.

@@ -153,8 +153,8 @@ impl Drain {
 
     // ---- pods ----
 
-    fn rules(&self) -> Rules<'_> {
-        Rules { limits: &self.limits, settings: &self.settings, still: self.paused || self.over, own_may_go: self.listed && self.tally.others == 0 }
+    fn rules(&self) -> Rules {
+        Rules { limits: self.limits, settings: self.settings, still: self.paused || self.over, own_may_go: self.listed && self.tally.others == 0 }
     }
 
     /// Takes all pods first and looks at them afterwards: our own pod must not seem to be the last one in between.
@@ -267,19 +267,15 @@ impl Drain {
 
     /// Tells the dispatcher what is wanted for a pod, if that is new; says aloud what has to be; sets its timer.
     fn look_at_one(&mut self, now: Moment, uid: &PodUid, matters: bool) {
-        let Some(mut entry) = self.pods.remove(uid) else { return };
-        entry.age(&self.settings, now);
-        if let Some(block) = entry.block.as_mut().filter(|b| !b.told && b.since.plus(self.settings.tell_blocked_after) <= now) {
+        let rules = self.rules();
+        let Some(entry) = self.pods.get_mut(uid) else { return };
+        entry.age(&rules.settings, now);
+        if let Some(block) = entry.block.as_mut().filter(|b| !b.told && b.since.plus(rules.settings.tell_blocked_after) <= now) {
             block.told = true;
             let (reason, message, since) = (block.reason, block.message.clone(), block.since);
             self.out.push(Effect::Note(Note::Blocked { pod: entry.pod.key.clone(), reason, message, since }));
         }
-        let wish = entry.wish(&self.rules(), now);
-        if wish != entry.told || matters && wish != Wish::Nothing {
-            entry.told = wish;
-            self.tell(&entry, wish);
-        }
-        let wake = entry.next_change(&self.rules(), now);
+        let wake = entry.next_change(&rules, now);
         if wake != entry.wake {
             if let Some(at) = entry.wake {
                 self.timers.remove(&(at, uid.clone()));
@@ -287,21 +283,20 @@ impl Drain {
             self.timers.extend(wake.map(|at| (at, uid.clone())));
             entry.wake = wake;
         }
-        self.pods.insert(uid.clone(), entry);
-    }
-
-    fn tell(&mut self, entry: &Entry, wish: Wish) {
-        let uid = entry.pod.uid.clone();
-        if wish == Wish::Nothing {
-            self.out.push(Effect::Dispatch(DispatchInput::Unwant { uid }));
+        let wish = entry.wish(&rules, now);
+        if wish == entry.told && (!matters || wish == Wish::Nothing) {
             return;
         }
-        if entry.own && !self.only_own_told {
-            self.only_own_told = true;
+        entry.told = wish;
+        if entry.own && wish != Wish::Nothing && !std::mem::replace(&mut self.only_own_told, true) {
             self.out.push(Effect::OnlyOwnPodLeft);
         }
-        let delete = matches!(wish, Wish::Delete(_));
-        self.out.push(Effect::Dispatch(DispatchInput::Want { node: self.node.clone(), pod: entry.pod.clone(), delete }));
+        self.out.push(Effect::Dispatch(match wish {
+            Wish::Nothing => DispatchInput::Unwant { uid: uid.clone() },
+            Wish::Evict | Wish::Delete(_) => {
+                DispatchInput::Want { node: self.node.clone(), pod: entry.pod.clone(), delete: matches!(wish, Wish::Delete(_)) }
+            }
+        }));
     }
 
     fn tell_turn(&mut self) {

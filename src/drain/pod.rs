@@ -72,9 +72,10 @@ impl Tally {
 }
 
 /// What holds for all pods of the drain at this moment.
-pub(super) struct Rules<'a> {
-    pub(super) limits: &'a Limits,
-    pub(super) settings: &'a Settings,
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rules {
+    pub(super) limits: Limits,
+    pub(super) settings: Settings,
     /// The brake is on, or the drain is over.
     pub(super) still: bool,
     /// Nothing that counts is left but our own pod.
@@ -143,7 +144,7 @@ impl Entry {
     }
 
     /// What is wanted for it now.
-    pub(super) fn wish(&self, rules: &Rules<'_>, now: Moment) -> Wish {
+    pub(super) fn wish(&self, rules: &Rules, now: Moment) -> Wish {
         if rules.still || !self.counts() {
             return Wish::Nothing;
         }
@@ -163,15 +164,15 @@ impl Entry {
 
     /// It is terminating, but will not have ended by the deadline (or a second from now, where that is later); and was not yet
     /// shortened towards it.
-    fn outlives_the_deadline(&self, rules: &Rules<'_>, now: Moment) -> bool {
+    fn outlives_the_deadline(&self, rules: &Rules, now: Moment) -> bool {
         let late = |end: Moment, force_at: Moment| end > force_at.plus(rules.settings.shorten_slack);
         let Some((deletion, force_at)) = self.pod.deletion.zip(rules.limits.force_at) else { return false };
         late(deletion, force_at.max(now.plus(force::SHORTEST))) && self.shortened_for.is_none_or(|before| late(before, force_at))
     }
 
     /// From when on it may be deleted by force: only once its eviction was refused or had no answer, or was accepted without effect.
-    fn delete_from(&self, rules: &Rules<'_>) -> Option<Moment> {
-        let from = force::delete_from(rules.settings.force, rules.limits, self.pod.grace)?;
+    fn delete_from(&self, rules: &Rules) -> Option<Moment> {
+        let from = force::delete_from(rules.settings.force, &rules.limits, self.pod.grace)?;
         match self.accepted_at {
             // Just accepted: its deletion time is on its way to us, unless the deadline cannot wait for it.
             Some(at) => Some(at.plus(rules.settings.intercepted_after).min(rules.limits.force_at?.minus(force::SHORTEST)).max(from)),
@@ -180,11 +181,11 @@ impl Entry {
     }
 
     /// The next moment after `now` at which the wish or something that is told of it may change by time alone.
-    pub(super) fn next_change(&self, rules: &Rules<'_>, now: Moment) -> Option<Moment> {
+    pub(super) fn next_change(&self, rules: &Rules, now: Moment) -> Option<Moment> {
         if !self.counts() {
             return None;
         }
-        let settings = rules.settings;
+        let settings = &rules.settings;
         let stuck = self.pod.deletion.filter(|_| self.block.is_none()).map(|at| at.plus(settings.stuck_after));
         let tell = self.block.as_ref().filter(|b| !b.told).map(|b| b.since.plus(settings.tell_blocked_after));
         let alive = self.pod.deletion.is_none();
@@ -229,7 +230,6 @@ impl Entry {
         }
         if pod.deletion.is_some() && self.pod.deletion.is_none() {
             self.block = None;
-            self.accepted_at = None;
         }
         let matters = pod.ready != self.pod.ready || pod.phase != self.pod.phase || pod.labels != self.pod.labels;
         self.pod = Arc::new(pod);
@@ -237,7 +237,7 @@ impl Entry {
     }
 
     /// The order that fulfils the wish.
-    pub(super) fn order(&self, rules: &Rules<'_>, now: Moment) -> Option<Order> {
+    pub(super) fn order(&self, rules: &Rules, now: Moment) -> Option<Order> {
         let (pod, uid) = (self.pod.key.clone(), self.pod.uid.clone());
         let grace = rules.limits.force_at.map(|at| force::grace_towards(at, self.pod.grace, now));
         match self.wish(rules, now) {

@@ -132,6 +132,20 @@ fn a_status_that_shows_our_own_eviction_before_its_answer_is_not_counted_twice()
 }
 
 #[test]
+fn what_the_status_shows_before_the_answers_is_all_that_was_used() {
+    let mut b = Bench::new();
+    b.budget(at(0), 6);
+    b.want(at(0), "n1", pod("a"));
+    b.want(at(0), "n1", pod("b"));
+    b.budget(at(1), 5);
+    b.budget(at(1), 4);
+    b.answer(at(1), "a", Class::Accepted);
+    b.answer(at(1), "b", Class::Accepted);
+    let gone: usize = names("p", 9).iter().map(|name| b.want(at(1), "n1", pod(name)).len()).sum();
+    assert_eq!(gone, 4);
+}
+
+#[test]
 fn a_budget_that_frees_while_a_refusal_is_on_its_way_is_not_missed() {
     let mut b = Bench::new();
     b.budget(at(0), 0);
@@ -379,6 +393,15 @@ fn an_order_that_is_withdrawn_gives_its_room_back() {
     b.step(at(1), DispatchInput::Unwant { uid: "b".into() });
     b.want(at(1), "n1", pod("b"));
     assert_eq!(b.step(at(1), DispatchInput::Withdrawn { uid: "b".into() }), ["b"]);
+}
+
+#[test]
+fn what_is_withdrawn_is_forgotten() {
+    let mut b = Bench::new();
+    b.want(at(0), "n1", pod("a"));
+    assert!(b.step(at(0), DispatchInput::Withdrawn { uid: "a".into() }).is_empty());
+    assert_eq!(b.d.status(), DispatchStatus::default());
+    assert_eq!(b.want(at(1), "n1", pod("a")), ["a"], "and may be wanted again");
 }
 
 #[test]

@@ -88,14 +88,14 @@ impl Judge {
                 assert_eq!(pod.deletion, None, "it is terminating already");
                 assert_eq!(grace.is_some(), limits.force_at.is_some());
                 if let Some(force_at) = limits.force_at {
-                    self.grace_fits(now, force_at, pod, grace.unwrap());
+                    Self::grace_fits(now, force_at, pod, grace.unwrap());
                 }
                 self.budgets_allow(pod);
                 self.evicting.insert(pod.uid.clone(), Arc::new(pod.clone()));
             }
             Order::Delete { grace, why, .. } => {
                 let force_at = limits.force_at.expect("no delete without a deadline");
-                self.grace_fits(now, force_at, pod, *grace);
+                Self::grace_fits(now, force_at, pod, *grace);
                 if *why == DeleteWhy::Shortened {
                     assert!(pod.deletion.unwrap() > force_at, "it ends in time");
                 } else {
@@ -109,7 +109,7 @@ impl Judge {
         }
     }
 
-    fn grace_fits(&self, now: Moment, force_at: Moment, pod: &Pod, grace: u32) {
+    fn grace_fits(now: Moment, force_at: Moment, pod: &Pod, grace: u32) {
         assert!(grace >= 1, "0 kills at once");
         let left = force_at.since_or_zero(now) + Duration::from_millis(500);
         assert!(seconds(grace.into()) <= pod.grace.min(left).max(seconds(1)), "{grace} s of {:?}, {left:?} left", pod.grace);

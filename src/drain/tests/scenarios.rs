@@ -10,13 +10,13 @@ fn on(node: &str, name: &str) -> Pod {
 }
 
 /// Answers every eviction so, and lets the server answer deletes.
-fn always(answer: ApiAnswer) -> Option<world::Override> {
-    Some(Box::new(move |_, order| matches!(order, Order::Evict { .. }).then(|| answer.clone())))
+fn always(answer: ApiAnswer) -> world::Override {
+    Box::new(move |_, order| matches!(order, Order::Evict { .. }).then(|| answer.clone()))
 }
 
 /// Answers evictions so before this moment.
-fn until(end: Moment, answer: ApiAnswer) -> Option<world::Override> {
-    Some(Box::new(move |now, order| (now < end && matches!(order, Order::Evict { .. })).then(|| answer.clone())))
+fn until(end: Moment, answer: ApiAnswer) -> world::Override {
+    Box::new(move |now, order| (now < end && matches!(order, Order::Evict { .. })).then(|| answer.clone()))
 }
 
 fn deletes(w: &World) -> Vec<(u64, Order)> {
@@ -146,7 +146,7 @@ fn s07_overload_is_a_pause_for_all_and_no_block_by_a_budget() {
     for node in ["n1", "n2"] {
         w.add_pod(on(node, &format!("{node}-a")));
     }
-    w.answer = until(at(1), overload(Some(3)));
+    w.answer = Some(until(at(1), overload(Some(3))));
     w.drain("n1", limits(110));
     w.run_until(at_ms(100));
     w.drain("n2", limits(110));
@@ -200,7 +200,7 @@ fn s11_a_dying_namespace_is_waited_for_and_deleted_at_the_deadline() {
     for ends in [true, false] {
         let mut w = World::new();
         w.add_pod(on("n1", "a"));
-        w.answer = always(namespace_terminating());
+        w.answer = Some(always(namespace_terminating()));
         w.drain("n1", limits(110));
         if ends {
             w.set_pod_at(at(20), Pod { deletion: Some(at(50)), ..on("n1", "a") });
@@ -218,7 +218,7 @@ fn s11_a_dying_namespace_is_waited_for_and_deleted_at_the_deadline() {
 fn s12_an_intercepted_eviction_is_not_drained_until_the_pod_is_gone() {
     let mut w = World::new();
     w.add_pod(on("n1", "a"));
-    w.answer = always(ok());
+    w.answer = Some(always(ok()));
     w.drain("n1", limits(3600));
     w.end_pod_at(at(100), "a");
     w.run_until(at(99));
@@ -233,7 +233,7 @@ fn s12_an_intercepted_eviction_is_not_drained_until_the_pod_is_gone() {
 fn s12_an_intercepted_eviction_is_deleted_before_the_deadline() {
     let mut w = World::new();
     w.add_pod(on("n1", "a"));
-    w.answer = always(ok());
+    w.answer = Some(always(ok()));
     w.drain("n1", limits(110));
     w.run_until(at(200));
     assert_eq!(deletes(&w), [(80, delete("a", 30))]);
@@ -342,7 +342,7 @@ fn s28_a_hundred_nodes_with_thirty_pods_under_five_budgets() {
 fn s29_a_budget_whose_controller_is_down_blocks_until_the_deadline_forces() {
     let mut w = World::new();
     w.add_pod(on("n1", "a"));
-    w.answer = always(lagging());
+    w.answer = Some(always(lagging()));
     w.drain("n1", limits(300));
     w.run_until(at(400));
     assert!(w.notes.iter().any(|(_, n)| matches!(n, Note::Blocked { reason: BlockReason::PdbLagging, .. })));
@@ -353,7 +353,7 @@ fn s29_a_budget_whose_controller_is_down_blocks_until_the_deadline_forces() {
 fn s30_a_broken_budget_is_retried_slowly() {
     let mut w = World::new();
     w.add_pod(on("n1", "a"));
-    w.answer = always(answer(403, "Forbidden", "pdb disruptions allowed is negative"));
+    w.answer = Some(always(answer(403, "Forbidden", "pdb disruptions allowed is negative")));
     w.drain("n1", Limits::polite(at(0), false));
     w.run_until(at(600));
     assert!((13..=41).contains(&w.sent.len()), "{}", w.sent.len());
