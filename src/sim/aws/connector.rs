@@ -17,6 +17,7 @@ use aws_smithy_runtime_api::{
         orchestrator::{HttpRequest, HttpResponse},
         result::ConnectorError,
         runtime_components::RuntimeComponents,
+        stalled_stream_protection::StalledStreamProtectionConfig,
     },
     shared::IntoShared,
 };
@@ -74,7 +75,8 @@ impl EmbeddedAws {
         AwsConnector(self.clone())
     }
 
-    /// An SDK configuration whose clients talk to this AWS in process: time from its clock, static credentials, no retries, no timeouts.
+    /// An SDK configuration whose clients talk to this AWS in process: time from its clock, static credentials, no retries, no timeouts but
+    /// that for connecting, no stalled-stream protection.
     #[must_use]
     pub fn sdk_config(&self) -> SdkConfig {
         self.sdk_config_base().into_builder().http_client(self.connector()).build()
@@ -96,6 +98,8 @@ impl EmbeddedAws {
             .sleep_impl(SharedAsyncSleep::new(TokioSleep::new()))
             .time_source(SharedTimeSource::new(SdkTime(clock)))
             .retry_config(RetryConfig::disabled())
+            // It looks at every waiting call twice a second: hours of virtual long polls would cost seconds.
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
             .timeout_config(TimeoutConfig::builder().connect_timeout(Duration::from_secs(3)).build())
             .build()
     }

@@ -178,6 +178,12 @@ impl EmbeddedAws {
         })
     }
 
+    /// Runs a hook of a group for an instance outside the ordinary way: its end does not move the instance. `detail` sets fields of the event, such
+    /// as `Origin`, `Destination` (warm pools) and `Action` (`ReplaceRootVolume`). Returns the token; `None`: no such hook.
+    pub fn other_action(&self, group: &str, hook: &str, instance: &str, detail: &[(&str, &str)]) -> Option<String> {
+        self.shared.with(|state, now| state.other_action(now, group, hook, instance, detail))
+    }
+
     /// What a third party's CompleteLifecycleAction does; whether it was accepted.
     pub fn complete_as(&self, by: &str, group: &str, hook: &str, instance: &str, result: HookResult) -> bool {
         let named = Named { group, hook, token: None, instance: Some(instance) };

@@ -175,14 +175,19 @@ impl State {
         let body = event.to_string();
         let targets: Vec<Rule> = self.rules.iter().filter(|rule| rule.kinds.contains(&kind)).cloned().collect();
         for rule in targets {
-            match rule.envelope {
-                Envelope::Plain => self.put(now, &rule.queue, &body),
-                Envelope::Sns => {
-                    let wrapped = self.in_sns(now, &body);
-                    self.put(now, &rule.queue, &wrapped)
-                }
-            };
+            self.put_in(now, &rule.queue, rule.envelope, &body);
         }
+    }
+
+    /// Puts a message on a queue, wrapped or not.
+    pub(super) fn put_in(&mut self, now: Moment, queue: &str, envelope: Envelope, body: &str) {
+        match envelope {
+            Envelope::Plain => self.put(now, queue, body),
+            Envelope::Sns => {
+                let wrapped = self.in_sns(now, body);
+                self.put(now, queue, &wrapped)
+            }
+        };
     }
 
     /// The envelope that SNS puts around a message when raw delivery is off.

@@ -30,6 +30,8 @@ struct Action {
     /// When it ends unless a heartbeat comes.
     ends: Moment,
     default_result: HookResult,
+    /// Its end moves the instance on. Not so for warm pools and replaced root volumes.
+    moves: bool,
 }
 
 /// How a caller names a lifecycle action.
@@ -71,9 +73,11 @@ impl Actions {
         Ok(index)
     }
 
+    /// The open ones on which the way of an instance depends.
     fn open_of(&self, group: &str, instance: &str) -> Vec<usize> {
         let from = (group.to_owned(), instance.to_owned(), String::new());
-        self.open.range(from..).take_while(|((g, i, _), _)| g == group && i == instance).map(|(_, index)| *index).collect()
+        let mine = self.open.range(from..).take_while(|((g, i, _), _)| g == group && i == instance).map(|(_, index)| *index);
+        mine.filter(|index| self.all.get(*index).is_some_and(|a| a.moves)).collect()
     }
 
     fn close(&mut self, index: usize, end: ActionEnd) -> Option<&ActionReport> {
@@ -86,7 +90,7 @@ impl Actions {
 
 impl State {
     /// Begins an action; returns its token.
-    pub(super) fn begin_action(&mut self, now: Moment, group: &str, hook: &HookSpec, instance: &str) -> String {
+    pub(super) fn begin_action(&mut self, now: Moment, group: &str, hook: &HookSpec, instance: &str, moves: bool) -> String {
         let token = self.uuid();
         let report = ActionReport {
             group: group.to_owned(),
@@ -104,7 +108,7 @@ impl State {
         let ends = now.plus(hook.heartbeat_timeout).min(report.global_end);
         let index = self.actions.all.len();
         let key = (report.group.clone(), report.instance.clone(), report.hook.clone());
-        self.actions.all.push(Action { report, ends, default_result: hook.default_result });
+        self.actions.all.push(Action { report, ends, default_result: hook.default_result, moves });
         self.actions.open.insert(key.clone(), index);
         self.actions.newest.insert(key, index);
         self.actions.tokens.insert(token.clone(), index);
@@ -142,7 +146,8 @@ impl State {
     }
 
     fn end_action(&mut self, now: Moment, index: usize, verdict: Verdict, by: &str) {
-        let Some(report) = self.actions.close(index, ActionEnd { at: now, verdict, by: by.to_owned() }) else { return };
+        let moves = self.actions.all.get(index).is_some_and(|a| a.moves);
+        let Some(report) = self.actions.close(index, ActionEnd { at: now, verdict, by: by.to_owned() }).filter(|_| moves) else { return };
         let (group, instance, transition) = (report.group.clone(), report.instance.clone(), report.transition);
         let abandoned = verdict.result() == Some(HookResult::Abandon);
         if abandoned {

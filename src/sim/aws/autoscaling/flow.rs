@@ -6,7 +6,7 @@ use super::{HookSpec, LifecycleState as Stand, Transition};
 use crate::{
     domain::Moment,
     sim::aws::{
-        events::{EventKind, millis_text},
+        events::{Envelope, EventKind, millis_text},
         instance::State as InstanceState,
         state::{State, Timer},
     },
@@ -50,9 +50,24 @@ impl State {
         let waiting = if transition == Transition::Launching { Stand::PendingWait } else { Stand::TerminatingWait };
         group.set(instance, waiting);
         for hook in hooks {
-            let token = self.begin_action(now, &name, &hook, instance);
-            self.send_action(now, &name, &hook, instance, &token);
+            let token = self.begin_action(now, &name, &hook, instance, true);
+            self.send_action(now, &name, &hook, instance, &token, &[]);
         }
+    }
+
+    /// An action whose end does not move its instance; returns its token.
+    pub(in crate::sim::aws) fn other_action(
+        &mut self,
+        now: Moment,
+        group: &str,
+        hook: &str,
+        instance: &str,
+        detail: &[(&str, &str)],
+    ) -> Option<String> {
+        let hook = self.groups.get(group)?.hooks.get(hook)?.clone();
+        let token = self.begin_action(now, group, &hook, instance, false);
+        self.send_action(now, group, &hook, instance, &token, detail);
+        Some(token)
     }
 
     /// All hooks of an instance have ended.
@@ -112,7 +127,7 @@ impl State {
     }
 
     /// Tells of a lifecycle action: to EventBridge, and to the hook's own queue if it has one.
-    fn send_action(&mut self, now: Moment, group: &str, hook: &HookSpec, instance: &str, token: &str) {
+    fn send_action(&mut self, now: Moment, group: &str, hook: &HookSpec, instance: &str, token: &str, other: &[(&str, &str)]) {
         let arn = self.groups.get(group).map(|g| g.arn.clone()).unwrap_or_default();
         let (kind, origin, destination) = match hook.transition {
             Transition::Launching => (EventKind::LaunchAction, "EC2", "AutoScalingGroup"),
@@ -130,18 +145,21 @@ impl State {
         if let Some(metadata) = &hook.metadata {
             put("NotificationMetadata", metadata);
         }
+        for (key, value) in other {
+            put(key, value);
+        }
         self.send(now, kind, &[&arn], &Value::Object(detail.clone()));
         if let Some(queue) = &hook.notify_queue {
-            self.send_native(now, queue, detail);
+            self.send_native(now, queue, hook.notify_envelope, detail);
         }
     }
 
-    fn send_native(&mut self, now: Moment, queue: &str, mut message: Map<String, Value>) {
+    fn send_native(&mut self, now: Moment, queue: &str, envelope: Envelope, mut message: Map<String, Value>) {
         message.insert("Service".to_owned(), "AWS Auto Scaling".into());
         message.insert("Time".to_owned(), millis_text(self.aws_time(now)).into());
         message.insert("RequestId".to_owned(), self.uuid().into());
         message.insert("AccountId".to_owned(), self.settings.account.clone().into());
-        self.put(now, queue, &Value::Object(message).to_string());
+        self.put_in(now, queue, envelope, &Value::Object(message).to_string());
     }
 
     /// What PutLifecycleHook sends to a notification target.
@@ -151,7 +169,7 @@ impl State {
         message.insert("Event".to_owned(), "autoscaling:TEST_NOTIFICATION".into());
         message.insert("AutoScalingGroupName".to_owned(), group.into());
         message.insert("AutoScalingGroupARN".to_owned(), arn.into());
-        self.send_native(now, queue, message);
+        self.send_native(now, queue, Envelope::Plain, message);
     }
 
     fn send_about_member(&mut self, now: Moment, kind: EventKind, group: &str, instance: &str) {

@@ -12,6 +12,8 @@ pub(super) use actions::{Actions, Named};
 pub(super) use groups::Group;
 pub(super) use wire::{NAMESPACE, handle, object};
 
+use super::events::Envelope;
+
 /// What a lifecycle hook waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Transition {
@@ -75,6 +77,8 @@ pub struct HookSpec {
     pub metadata: Option<String>,
     /// The queue that is told directly (the native shape), besides the rules of EventBridge.
     pub notify_queue: Option<String>,
+    /// How that message is wrapped.
+    pub notify_envelope: Envelope,
 }
 
 impl HookSpec {
@@ -88,6 +92,7 @@ impl HookSpec {
             default_result: HookResult::Abandon,
             metadata: None,
             notify_queue: None,
+            notify_envelope: Envelope::Plain,
         }
     }
 

@@ -205,3 +205,18 @@ async fn a_removed_hook_lets_its_instances_go() {
     assert_eq!(w.aws.actions()[0].end.as_ref().unwrap().verdict, Verdict::Removed);
     assert_eq!(w.stand(&i), Some(LifecycleState::TerminatingProceed));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_action_of_another_kind_leaves_the_instance_in_service() {
+    let w = World::new();
+    let i = w.group(HookSpec { notify_queue: Some("q".to_owned()), notify_envelope: Envelope::Sns, ..hook(300) });
+    let fields = [("Origin", "AutoScalingGroup"), ("Destination", "AutoScalingGroup"), ("Action", "ReplaceRootVolume")];
+    let token = w.aws.other_action("g", "h", &i, &fields).unwrap();
+    let event = w.events("EC2 Instance-terminate Lifecycle Action").pop().unwrap();
+    assert_eq!((&event["detail"]["Action"], &event["detail"]["Destination"]), (&"ReplaceRootVolume".into(), &"AutoScalingGroup".into()));
+    let wrapped = w.bodies().pop().unwrap();
+    let native: Value = serde_json::from_str(wrapped["Message"].as_str().unwrap()).unwrap();
+    assert_eq!(native["LifecycleActionToken"], *token);
+    w.complete(&i, Some(&token), "CONTINUE").await.unwrap();
+    assert_eq!((w.stand(&i), w.state(&i)), (Some(LifecycleState::InService), Some(State::Running)));
+}
