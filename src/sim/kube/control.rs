@@ -232,7 +232,7 @@ impl EmbeddedKube {
             state.get(&plural, &Key::new(spec.namespace.as_str(), name.as_str())).map(|o| o.uid().to_owned())
         });
         let owner = owner.unwrap_or_else(|| state.uid());
-        let pod = pods::by_hand(spec, owner, state.now());
+        let pod = pods::by_hand(spec, &owner, state.now());
         state.add("pods", pod, SCENARIO).map(|o| o.uid().to_owned()).unwrap_or_default()
     }
 

@@ -20,7 +20,9 @@ impl State {
             ["api", version] => self.resources("", version)?,
             ["apis", name] => self.groups().find(|(g, _)| g == name).map(|(g, v)| group(&g, &v)).ok_or_else(Failure::no_such_resource)?,
             ["apis", name, version] => self.resources(name, version)?,
-            ["openapi", "v3"] => json!({ "paths": {} }),
+            ["openapi", "v3"] => self.openapi_index(),
+            ["openapi", "v3", "api", version] => self.openapi("", version)?,
+            ["openapi", "v3", "apis", name, version] => self.openapi(name, version)?,
             [] => json!({ "paths": ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/readyz", "/version"] }),
             _ => return Err(Failure::no_such_resource()),
         };
@@ -31,6 +33,31 @@ impl State {
     fn groups(&self) -> impl Iterator<Item = (String, String)> {
         let all: BTreeSet<(String, String)> = self.kinds.iter().map(|k| (k.group.clone(), k.version.clone())).collect();
         all.into_iter().filter(|(g, _)| !g.is_empty())
+    }
+
+    fn openapi_index(&self) -> Value {
+        let core = ("api/v1".to_owned(), json!({ "serverRelativeURL": "/openapi/v3/api/v1" }));
+        let others = self.groups().map(|(g, v)| (format!("apis/{g}/{v}"), json!({ "serverRelativeURL": format!("/openapi/v3/apis/{g}/{v}") })));
+        let paths: serde_json::Map<String, Value> = std::iter::once(core).chain(others).collect();
+        json!({ "paths": paths })
+    }
+
+    /// No schemas; only what makes kubectl leave validation to the server and trust its dry runs.
+    fn openapi(&self, group: &str, version: &str) -> Result<Value, Failure> {
+        let kinds = self.kinds.iter().filter(|k| k.group == group && k.version == version);
+        let parameter = |name: &str| json!({ "name": name, "in": "query", "schema": { "type": "string" } });
+        let path = |k: &std::sync::Arc<Kind>| {
+            let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+            let namespace = if k.namespaced { "/namespaces/{namespace}" } else { "" };
+            let patch = json!({ "x-kubernetes-group-version-kind": { "group": group, "version": version, "kind": k.kind },
+                "parameters": [parameter("dryRun"), parameter("fieldValidation")], "responses": { "200": { "description": "OK" } } });
+            (format!("{root}{namespace}/{}/{{name}}", k.plural), json!({ "patch": patch }))
+        };
+        let paths: serde_json::Map<String, Value> = kinds.map(path).collect();
+        if paths.is_empty() {
+            return Err(Failure::no_such_resource());
+        }
+        Ok(json!({ "openapi": "3.0.0", "info": { "title": "Kubernetes", "version": "v1.33.0" }, "paths": paths }))
     }
 
     fn resources(&self, group: &str, version: &str) -> Result<Value, Failure> {
@@ -58,6 +85,12 @@ fn resource(kind: &Kind) -> Vec<Value> {
         && let Value::Object(fields) = &mut own
     {
         fields.insert("shortNames".into(), json!([kind.short]));
+    }
+    let in_all = ["pods", "services", "deployments", "replicasets", "statefulsets", "daemonsets", "jobs"];
+    if in_all.contains(&kind.plural.as_str())
+        && let Value::Object(fields) = &mut own
+    {
+        fields.insert("categories".into(), json!(["all"]));
     }
     let sub = |name: &str, of: &str, verbs: &[&str], group_version: Option<(&str, &str)>| {
         let mut r =

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 /// A kind of object and where it is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(clippy::struct_field_names, reason = "the API calls it so")]
 pub(super) struct Kind {
     /// The API group; "" for the core group.
     pub(super) group: String,

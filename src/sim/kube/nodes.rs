@@ -55,8 +55,17 @@ fn as_json(spec: &NodeSpec, boot_id: &str, ready: bool, now: Moment) -> Value {
         node.set_condition(kind, "False", "KubeletHasSufficientResources", "", now);
     }
     set_ready(&mut node, if ready { "True" } else { "False" }, now);
+    set_heartbeats(&mut node, now);
     pad(&mut node, spec.kib);
     node
+}
+
+fn set_heartbeats(node: &mut Value, now: Moment) {
+    let mut all = node.items("status.conditions").to_vec();
+    for condition in &mut all {
+        condition.put("lastHeartbeatTime", seconds(now));
+    }
+    node.put("status.conditions", all);
 }
 
 /// Images, as a real node lists them, until the node is this large.
@@ -150,18 +159,10 @@ impl State {
     pub(super) fn write_node_status(&mut self, name: &str) {
         let now = self.now();
         let Some(every) = self.options.timing.node_status else { return };
-        let Some(machine) = self.machines.get(name).filter(|m| m.gone.is_none()) else { return };
+        let Some(machine_acts) = self.machines.get(name).filter(|m| m.gone.is_none()).map(Machine::acts) else { return };
         self.agenda.at(now.plus(every), Task::NodeStatus(name.to_owned()));
-        let machine = self.machines.get(name).is_some_and(Machine::acts).then_some(machine);
-        if machine.is_some() {
-            let now = self.now();
-            self.change("nodes", &Key::cluster(name), "<kubelet>", |v| {
-                let mut all = v.items("status.conditions").to_vec();
-                for condition in &mut all {
-                    condition.put("lastHeartbeatTime", seconds(now));
-                }
-                v.put("status.conditions", all);
-            });
+        if machine_acts {
+            self.change("nodes", &Key::cluster(name), "<kubelet>", |v| set_heartbeats(v, now));
         }
     }
 

@@ -67,10 +67,10 @@ impl Default for Timing {
             ready: Duration::from_secs(2),
             stop: Duration::from_secs(1),
             node_silence: Duration::from_secs(40),
-            node_deletion: Some(Duration::from_secs(60)),
+            node_deletion: Some(Duration::from_mins(1)),
             pod_collection: Duration::from_secs(20),
             node_status: None,
-            bookmarks: Duration::from_secs(60),
+            bookmarks: Duration::from_mins(1),
         }
     }
 }

@@ -78,7 +78,7 @@ pub(super) fn from_template(template: &Value, namespace: &str) -> Value {
 }
 
 /// A pod that a scenario puts there.
-pub(super) fn by_hand(spec: &PodSpec, uid_of_owner: String, now: Moment) -> Value {
+pub(super) fn by_hand(spec: &PodSpec, uid_of_owner: &str, now: Moment) -> Value {
     let mut shape = spec.shape.clone();
     if spec.state == PodState::StuckPending {
         shape.annotations.insert(START.into(), "never".into());

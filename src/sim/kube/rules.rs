@@ -61,7 +61,7 @@ impl Asked {
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     next: u64,
-    rules: BTreeMap<RuleId, Counted>,
+    all: BTreeMap<RuleId, Counted>,
     pub(super) away: Option<Away>,
     pub(super) overload: Option<u32>,
     pub(super) unauthorized: bool,
@@ -78,12 +78,12 @@ impl Rules {
     pub(super) fn add(&mut self, rule: Rule) -> RuleId {
         self.next += 1;
         let id = RuleId(self.next);
-        self.rules.insert(id, Counted { rule, seen: 0, hits: 0 });
+        self.all.insert(id, Counted { rule, seen: 0, hits: 0 });
         id
     }
 
     pub(super) fn lift(&mut self, id: RuleId) {
-        self.rules.remove(&id);
+        self.all.remove(&id);
     }
 
     /// The faults that a request meets, in the order in which they were put in.
@@ -102,7 +102,7 @@ impl Rules {
         {
             met.push(Fault::Overloaded { retry_after });
         }
-        for counted in self.rules.values_mut().filter(|c| asked.matches(&c.rule.matching)) {
+        for counted in self.all.values_mut().filter(|c| asked.matches(&c.rule.matching)) {
             counted.seen += 1;
             let spent = counted.rule.times.is_some_and(|times| counted.hits >= times);
             let hit = counted.rule.share >= 1.0 || random.f64() < counted.rule.share;

@@ -286,13 +286,14 @@ pub(super) fn body(started: Started, state: Weak<Mutex<State>>) -> impl Stream<I
         if flow.ended {
             return None;
         }
-        let push = match flow.started.backlog.pop_front() {
-            Some(push) => push,
-            None => tokio::select! {
+        let push = if let Some(push) = flow.started.backlog.pop_front() {
+            push
+        } else {
+            tokio::select! {
                 biased;
                 push = flow.started.from.recv() => push?,
                 () = tokio::time::sleep_until(flow.until) => return None,
-            },
+            }
         };
         match &push {
             Push::Silence => std::future::pending().await,

@@ -47,7 +47,7 @@ async fn a_deleted_pod_takes_its_stop_time_but_never_more_than_its_grace() {
         pods(&kube).delete("p", &params).await.unwrap();
         let pod = kube.object("pods", "shop", "p").unwrap();
         assert_eq!(pod.int("metadata.deletionGracePeriodSeconds"), i64::from(asked.unwrap_or(u32::try_from(grace).unwrap())));
-        tokio::time::sleep(Duration::from_secs(expected) - Duration::from_millis(10)).await;
+        tokio::time::sleep(Duration::from_millis(expected * 1000 - 10)).await;
         assert!(kube.object("pods", "shop", "p").is_some(), "{grace} {stop} {asked:?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert!(kube.object("pods", "shop", "p").is_none(), "{grace} {stop} {asked:?}");
@@ -57,7 +57,7 @@ async fn a_deleted_pod_takes_its_stop_time_but_never_more_than_its_grace() {
 #[tokio::test(start_paused = true)]
 async fn s04_a_shortened_grace_counts_from_then() {
     let kube = with_nodes(1);
-    let shape = PodShape { grace: Some(Duration::from_secs(6000)), stop: Some(Duration::from_secs(5000)), ..PodShape::default() };
+    let shape = PodShape { grace: Some(Duration::from_mins(100)), stop: Some(Duration::from_mins(80)), ..PodShape::default() };
     kube.add_pod(&PodSpec::on("n0", "shop", "p").shape(shape));
     settle().await;
     pods(&kube).delete("p", &DeleteParams::default()).await.unwrap();
@@ -156,6 +156,7 @@ async fn a_machine_that_is_gone_turns_unknown_and_then_its_node_goes() {
     let kube = with_nodes(2);
     kube.add_deployment(&Workload::new("shop", "web", 2));
     pass(10).await;
+    cordon(&kube, "n0").await;
     kube.machine_gone("i-00000000000000000");
     for name in on(&kube, "n0") {
         evict(&kube, &name).await.unwrap();
@@ -165,7 +166,7 @@ async fn a_machine_that_is_gone_turns_unknown_and_then_its_node_goes() {
     assert_eq!(on(&kube, "n0").len(), 1);
     pass(2).await;
     let node = kube.object("nodes", "", "n0").unwrap();
-    assert_eq!((node.condition("Ready"), node.items("spec.taints").len()), ("Unknown", 2));
+    assert_eq!((node.condition("Ready"), node.items("spec.taints").len()), ("Unknown", 3));
     assert!(!kube.pods_on("n0")[0].ready);
     pass(20).await;
     assert!(kube.object("nodes", "", "n0").is_none());

@@ -75,13 +75,8 @@ async fn an_eviction_takes_from_the_budget_until_the_replacement_is_ready() {
     pass(60).await;
     let names: Vec<_> = kube.pods().into_iter().map(|p| p.name).collect();
     evict(&kube, &names[0]).await.unwrap();
-    let refused = evict(&kube, &names[1]).await.unwrap_err();
-    assert_eq!(
-        cause(&refused),
-        "The disruption budget web needs 2 healthy pods and has 3 currently".replace("has 3", "has 3"),
-        "{}",
-        cause(&refused)
-    );
+    // The status has not caught up yet: the grant alone is written down.
+    assert_eq!(cause(&evict(&kube, &names[1]).await.unwrap_err()), "The disruption budget web does not allow evicting pods currently");
     pass(10).await;
     assert_eq!(cause(&evict(&kube, &names[1]).await.unwrap_err()), "The disruption budget web needs 2 healthy pods and has 2 currently");
     pass(15).await;

@@ -194,7 +194,7 @@ async fn conflicts_are_decided_anew_as_long_as_the_client_gave_no_precondition()
 async fn a_terminating_pod_is_evicted_again_to_shorten_its_grace() {
     let kube = with_budget(0, 1, 1, None);
     kube.add_pod(&PodSpec::on("n0", "shop", "p").label("a", "true").shape(PodShape {
-        grace: Some(Duration::from_secs(300)),
+        grace: Some(Duration::from_mins(5)),
         stop: Some(Duration::from_secs(250)),
         labels: std::collections::BTreeMap::from([("a".to_owned(), "true".to_owned())]),
         ..PodShape::default()

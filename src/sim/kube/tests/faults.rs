@@ -45,7 +45,7 @@ async fn an_answer_is_lost_after_its_effect_and_a_refused_request_has_none() {
 async fn hanging_requests_never_answer_and_slow_ones_late() {
     let kube = with_nodes(1);
     kube.inject(Rule::next(1, Match::of("patch", "nodes"), Fault::HangAfterEffect));
-    assert!(tokio::time::timeout(Duration::from_secs(600), cordon(&kube)).await.is_err());
+    assert!(tokio::time::timeout(Duration::from_mins(10), cordon(&kube)).await.is_err());
     assert!(is_cordoned(&kube));
     kube.inject(Rule::next(1, Match::of("get", "nodes"), Fault::Slow(Duration::from_secs(9))));
     let start = tokio::time::Instant::now();
@@ -98,8 +98,8 @@ async fn a_server_that_is_away_refuses_or_is_silent_and_comes_back() {
     kube.come_back();
     let mut events = watch(&kube).await;
     kube.go_away(Away::Silent);
-    assert!(tokio::time::timeout(Duration::from_secs(900), cordon(&kube)).await.is_err());
-    assert!(tokio::time::timeout(Duration::from_secs(900), events.next()).await.is_err());
+    assert!(tokio::time::timeout(Duration::from_mins(15), cordon(&kube)).await.is_err());
+    assert!(tokio::time::timeout(Duration::from_mins(15), events.next()).await.is_err());
     kube.come_back();
     cordon(&kube).await.unwrap();
 }
