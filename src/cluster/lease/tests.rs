@@ -1,3 +1,5 @@
+#![allow(clippy::indexing_slicing, reason = "a test may panic")]
+
 use std::{
     convert::Infallible,
     sync::{Mutex, atomic::AtomicUsize, atomic::Ordering},
