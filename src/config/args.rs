@@ -1,12 +1,15 @@
 //! The flags. The doc comment of a field is its help and its row in the documentation; every one has a `SUNDOWN_*` variable.
 
-use std::{path::PathBuf, time::Duration};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{Args, builder::BoolishValueParser};
+use clap::{
+    ArgMatches, Args, Command, FromArgMatches as _,
+    builder::{BoolishValueParser, Resettable},
+};
 
 use super::{
     defaults as d,
-    values::{Exclusion, ForceAfter, Listen, PodEvents, QueueUrl, parse_duration},
+    values::{Exclusion, ForceAfter, Listen, PodEvents, QueueUrl, parse_count, parse_duration},
 };
 use crate::{domain::Selector, observe::LogFormat};
 
@@ -49,6 +52,18 @@ pub struct RunArgs {
     pub print_config: bool,
 }
 
+impl RunArgs {
+    /// Of flags alone, whatever the environment's variables say: for a simulation, which must not depend on them.
+    pub fn from_flags(flags: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Self, clap::Error> {
+        Self::from_arg_matches(&matches(flags)?)
+    }
+}
+
+pub(super) fn matches(flags: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<ArgMatches, clap::Error> {
+    let command = RunArgs::augment_args(Command::new("run").no_binary_name(true));
+    command.mut_args(|arg| arg.env(Resettable::Reset)).try_get_matches_from(flags)
+}
+
 /// The queues.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Queues")]
@@ -60,10 +75,10 @@ pub struct QueueArgs {
     #[arg(long, env = "SUNDOWN_SHARED_QUEUE", value_parser = BoolishValueParser::new())]
     pub shared_queue: bool,
     /// Concurrent long polls per queue, at most: 1 to 16. As many are made as the queue keeps busy
-    #[arg(long, env = "SUNDOWN_MAX_POLLERS", value_name = "N", default_value = d::MAX_POLLERS)]
+    #[arg(long, env = "SUNDOWN_MAX_POLLERS", value_name = "N", default_value = d::MAX_POLLERS, value_parser = parse_count)]
     pub max_pollers: usize,
     /// Messages held at once while they are undecided, at most; receiving stops there
-    #[arg(long, env = "SUNDOWN_MAX_HELD", value_name = "N", default_value = d::MAX_HELD)]
+    #[arg(long, env = "SUNDOWN_MAX_HELD", value_name = "N", default_value = d::MAX_HELD, value_parser = parse_count)]
     pub max_held: usize,
 }
 
@@ -119,10 +134,10 @@ pub struct DrainArgs {
     #[arg(long, env = "SUNDOWN_MIN_DRAIN_TIME", value_name = "DURATION", default_value = d::MIN_DRAIN_TIME, value_parser = parse_duration)]
     pub min_drain_time: Duration,
     /// Evictions and deletes in flight over all drains, at most
-    #[arg(long, env = "SUNDOWN_MAX_EVICTIONS", value_name = "N", default_value = d::MAX_EVICTIONS)]
+    #[arg(long, env = "SUNDOWN_MAX_EVICTIONS", value_name = "N", default_value = d::MAX_EVICTIONS, value_parser = parse_count)]
     pub max_evictions: usize,
     /// Evictions in flight for one disruption budget, at most
-    #[arg(long, env = "SUNDOWN_MAX_EVICTIONS_PER_BUDGET", value_name = "N", default_value = d::MAX_EVICTIONS_PER_BUDGET)]
+    #[arg(long, env = "SUNDOWN_MAX_EVICTIONS_PER_BUDGET", value_name = "N", default_value = d::MAX_EVICTIONS_PER_BUDGET, value_parser = parse_count)]
     pub max_evictions_per_budget: usize,
 }
 

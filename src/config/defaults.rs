@@ -55,6 +55,6 @@ pub const DERIVED: &[(&str, &str)] = &[
     ("pod-name", "POD_NAME"),
     ("pod-namespace", "POD_NAMESPACE"),
     ("region", "from the queue's URL, else the environment"),
-    ("kubeconfig", "in-cluster, else KUBECONFIG or ~/.kube/config"),
+    ("kubeconfig", "KUBECONFIG or ~/.kube/config, else in-cluster"),
     ("context", "the kubeconfig's current one"),
 ];

@@ -124,7 +124,7 @@ pub struct AwsConfig {
 /// Where Kubernetes is.
 #[derive(Debug, Clone)]
 pub struct KubeConfig {
-    /// The kubeconfig file; `None`: in-cluster, or the ambient one.
+    /// The kubeconfig file; `None`: the ambient one, else in-cluster.
     pub kubeconfig: Option<std::path::PathBuf>,
     /// Its context.
     pub context: Option<String>,

@@ -1,7 +1,5 @@
 //! What the flags are, for people: `--print-config` and the documentation.
 
-use std::fmt::Write as _;
-
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, parser::ValueSource};
 
 use super::{Config, RunArgs, defaults::DERIVED};
@@ -9,32 +7,29 @@ use super::{Config, RunArgs, defaults::DERIVED};
 /// Every flag with its value, where that comes from, its variable and its default: one line each.
 #[must_use]
 pub fn print_config(matches: &ArgMatches, config: &Config) -> String {
-    let mut text = String::new();
-    for arg in flags().iter().filter(|a| a.get_id() != "print_config") {
-        let name = name(arg);
+    let line = |arg: &Arg| {
         let (value, source) = value(arg, matches, config);
-        let line = writeln!(text, "--{name} {value}  # {source}; variable {}; default: {}", variable(name), default(arg));
-        debug_assert!(line.is_ok(), "writing to a string does not fail");
-    }
-    text
+        format!("--{} {value}  # {source}; variable {}; default: {}\n", name(arg), variable(name(arg)), default(arg))
+    };
+    flags().iter().filter(|arg| arg.get_id() != "print_config").map(line).collect::<Vec<_>>().concat()
 }
 
 /// The page `docs/configuration.md`.
 #[must_use]
 pub fn document() -> String {
-    let mut text = String::from(HEAD);
+    let mut parts = vec![HEAD.to_owned()];
     let mut heading = String::new();
     for arg in flags() {
         let name = name(&arg);
         let group = arg.get_help_heading().unwrap_or("Options");
         if group != heading {
             group.clone_into(&mut heading);
-            text += &format!("\n## {group}\n\n| flag | variable | default | what |\n| --- | --- | --- | --- |\n");
+            parts.push(format!("\n## {group}\n\n| flag | variable | default | what |\n| --- | --- | --- | --- |\n"));
         }
         let help = arg.get_help().map(ToString::to_string).unwrap_or_default().replace('|', "\\|").replace('\n', " ");
-        text += &format!("| `--{name}{}` | `{}` | {} | {help} |\n", placeholder(&arg), variable(name), default_cell(&arg));
+        parts.push(format!("| `--{name}{}` | `{}` | {} | {help} |\n", placeholder(&arg), variable(name), default_cell(&arg)));
     }
-    text
+    parts.concat()
 }
 
 const HEAD: &str = "# Configuration

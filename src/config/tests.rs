@@ -1,1 +1,182 @@
+use clap::{Args as _, Command, FromArgMatches as _};
 
+use super::*;
+
+const QUEUE: &str = "https://sqs.eu-west-1.amazonaws.com/123456789012/nodes";
+
+/// Parses and validates as `sundown run` does; an error as the person sees it.
+fn run_in(environment: &[(&str, &str)], flags: &[&str]) -> Result<(clap::ArgMatches, Config), String> {
+    let matches = args::matches(flags).map_err(|e| e.to_string())?;
+    let args = RunArgs::from_arg_matches(&matches).map_err(|e| e.to_string())?;
+    let look = |name: &str| environment.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
+    let config = args.config(&look).map_err(|e| e.to_string())?;
+    Ok((matches, config))
+}
+
+fn run(flags: &[&str]) -> Result<Config, String> {
+    run_in(&[], flags).map(|(_, config)| config)
+}
+
+#[test]
+fn a_queue_is_all_that_must_be_given() {
+    let config = run(&["--queue-url", QUEUE]).unwrap();
+    assert_eq!(config.queue.urls.iter().map(|q| q.url.as_str()).collect::<Vec<_>>(), [QUEUE]);
+    assert_eq!((config.queue.max_pollers, config.queue.max_held, config.queue.shared), (16, 10_000, false));
+    assert_eq!(config.aws.region.as_deref(), Some("eu-west-1"));
+    assert_eq!(config.ours.join_timeout, Duration::from_mins(5));
+    assert_eq!((config.ours.managed_tag, config.ours.cluster_name), (None, None));
+    assert_eq!((config.drain.timeout, config.drain.exclude), (None, None));
+    assert_eq!((config.drain.deadline_margin, config.drain.spot_deadline_margin), (Duration::from_secs(5), Duration::from_secs(10)));
+    assert_eq!(config.drain.force_after, ForceAfter::Share(0.5));
+    assert_eq!((config.drain.complete_delay, config.drain.min_time), (Duration::ZERO, Duration::from_secs(5)));
+    assert_eq!((config.drain.max_in_flight, config.drain.max_in_flight_per_budget), (32, 8));
+    assert_eq!(config.standing.lease, election::Settings::default());
+    assert_eq!((config.standing.lease_name.as_str(), config.standing.lease_namespace.as_str()), ("sundown", "kube-system"));
+    assert_eq!((config.standing.node, config.standing.pod), (None, None));
+    assert_eq!(config.service.admin, Some("0.0.0.0:9808".parse().unwrap()));
+    assert_eq!((config.service.pod_events, config.dry_run), (PodEvents::Notable, false));
+}
+
+#[test]
+fn a_simulation_takes_flags_without_a_binary_name_and_no_variable() {
+    let args = RunArgs::from_flags(["--queue-url", QUEUE, "--dry-run"]).unwrap();
+    assert!(args.dry_run && !args.print_config);
+    assert_eq!(args.config(&|_| None).unwrap().queue.urls.len(), 1);
+}
+
+#[test]
+fn a_pod_spec_says_who_we_are() {
+    let surroundings = [("NODE_NAME", "n1"), ("POD_NAME", "sundown-0"), ("POD_NAMESPACE", "infra")];
+    let (_, config) = run_in(&surroundings, &["--queue-url", QUEUE]).unwrap();
+    assert_eq!(config.standing.lease_namespace, "infra");
+    assert_eq!(config.standing.node.map(|n| n.to_string()).as_deref(), Some("n1"));
+    assert_eq!(config.standing.pod.map(|p| p.to_string()).as_deref(), Some("infra/sundown-0"));
+    let (_, config) = run_in(&surroundings, &["--queue-url", QUEUE, "--lease-namespace", "other", "--node-name", "n2"]).unwrap();
+    assert_eq!((config.standing.lease_namespace.as_str(), config.standing.node.unwrap().as_str()), ("other", "n2"));
+}
+
+#[test]
+fn empty_values_as_templates_leave_them_are_none() {
+    let flags = ["--queue-url", QUEUE, "--cluster-name", "", "--managed-tag", " ", "--region", "", "--aws-endpoint-url", "", "--context", ""];
+    let (_, config) = run_in(&[("POD_NAMESPACE", ""), ("NODE_NAME", "")], &flags).unwrap();
+    assert_eq!((config.ours.cluster_name, config.ours.managed_tag, config.aws.endpoint_url, config.kube.context), (None, None, None, None));
+    assert_eq!((config.aws.region.as_deref(), config.standing.lease_namespace.as_str()), (Some("eu-west-1"), "kube-system"));
+}
+
+#[test]
+fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_value_and_remedy() {
+    let other = "https://sqs.us-east-1.amazonaws.com/123456789012/nodes";
+    for (flags, name, value, remedy) in [
+        // Missing.
+        (&[][..], "--queue-url", "not given", "get-queue-url"),
+        (&["--queue-url", QUEUE, "--queue-url", other], "--region", "not given", "eu-west-1 and us-east-1"),
+        (&["--queue-url", QUEUE, "--pod-name", "p"], "--pod-namespace", "not given", "set POD_NAMESPACE"),
+        // Not understood.
+        (&["--queue-url", "nodes"], "--queue-url", "'nodes'", "get-queue-url"),
+        (&["--queue-url", ""], "--queue-url", "''", "get-queue-url"),
+        (&["--join-timeout", "300"], "--join-timeout", "'300'", "300s for seconds"),
+        (&["--join-timeout=-5m"], "--join-timeout", "'-5m'", "90s, 5m or 1h30m"),
+        (&["--drain-timeout", "soon"], "--drain-timeout", "'soon'", "90s, 5m or 1h30m"),
+        (&["--lifecycle-hook", "drain hook"], "--lifecycle-hook", "`drain hook`", "wildcards * and ?"),
+        (&["--lifecycle-hook", "[a-z]*"], "--lifecycle-hook", "`[a-z]*`", "wildcards * and ?"),
+        (&["--lifecycle-hook", ""], "--lifecycle-hook", "``", "wildcards * and ?"),
+        (&["--node-selector", "a in (b"], "--node-selector", "'a in (b'", "kubectl -l"),
+        (&["--managed-tag", "a=b"], "--managed-tag", "`a=b`", "give the key alone"),
+        (&["--force-after", "1.5"], "--force-after", "'1.5'", "from 0 to 1"),
+        (&["--force-after", "NaN"], "--force-after", "'NaN'", "from 0 to 1"),
+        (&["--force-after", "always"], "--force-after", "'always'", "never, deadline"),
+        (&["--exclude-from-load-balancers", "soon"], "--exclude-from-load-balancers", "'soon'", "early, late, never"),
+        (&["--pod-events", "some"], "--pod-events", "'some'", "notable, all"),
+        (&["--admin-listen", "9808"], "--admin-listen", "'9808'", "0.0.0.0:9808"),
+        (&["--aws-endpoint-url", "localhost:4566"], "--aws-endpoint-url", "`localhost:4566`", "http://localhost:4566"),
+        (&["--region", "eu-west-1 "], "", "", ""),
+        (&["--region", "EU (Ireland)"], "--region", "`EU (Ireland)`", "eu-west-1"),
+        (&["--log-level", "sundown=loud"], "--log-level", "`sundown=loud`", "use a level"),
+        (&["--log-format", "xml"], "--log-format", "'xml'", "auto, pretty, json"),
+        (&["--lease-name", "Sun down"], "--lease-name", "`Sun down`", "lower-case"),
+        (&["--lease-namespace", "A.b"], "--lease-namespace", "`A.b`", "lower-case"),
+        // Out of range.
+        (&["--max-pollers", "0"], "--max-pollers", "`0`", "1 to 16"),
+        (&["--max-pollers", "17"], "--max-pollers", "`17`", "1 to 16"),
+        (&["--max-pollers", "many"], "--max-pollers", "'many'", "whole number"),
+        (&["--max-held", "1"], "--max-held", "`1`", "10 to 100000"),
+        (&["--join-timeout", "2h"], "--join-timeout", "`2h`", "1h or less"),
+        (&["--drain-timeout", "49h"], "--drain-timeout", "`49h`", "30s to 48h"),
+        (&["--drain-timeout", "10s"], "--drain-timeout", "`10s`", "30s to 48h"),
+        (&["--deadline-margin", "10m"], "--deadline-margin", "`10m`", "5m or less"),
+        (&["--spot-deadline-margin", "2m"], "--spot-deadline-margin", "`2m`", "1m or less"),
+        (&["--min-drain-time", "5m"], "--min-drain-time", "`5m`", "1m or less"),
+        (&["--complete-delay", "2h"], "--complete-delay", "`2h`", "1h or less"),
+        (&["--max-evictions", "0"], "--max-evictions", "`0`", "1 to 1000"),
+        (&["--lease-duration", "15500ms"], "--lease-duration", "`15s500ms`", "whole seconds"),
+        // Contradictory.
+        (&["--queue-url", QUEUE, "--queue-url", QUEUE], "--queue-url", QUEUE, "once"),
+        (&["--drain-timeout", "30s", "--deadline-margin", "30s"], "--deadline-margin", "`30s`", "--drain-timeout 30s"),
+        (&["--max-evictions", "4"], "--max-evictions-per-budget", "`8`", "--max-evictions 4"),
+        (&["--lease-renew-deadline", "15s"], "--lease-renew-deadline", "`15s`", "--lease-duration (15s)"),
+        (&["--lease-duration", "12s"], "--lease-renew-deadline", "`10s`", "--lease-duration (12s)"),
+        (&["--lease-retry", "6s"], "--lease-retry", "`6s`", "--lease-renew-deadline (10s)"),
+        (&["--lease-retry", "0"], "--lease-retry", "`0s`", "100ms"),
+    ] {
+        let mut all = flags.to_vec();
+        if !flags.is_empty() && !flags.contains(&"--queue-url") {
+            all.extend(["--queue-url", QUEUE]);
+        }
+        match run(&all) {
+            Ok(_) => assert_eq!(name, "", "{flags:?} is accepted"),
+            Err(said) => {
+                assert!(!name.is_empty(), "{flags:?}: {said}");
+                assert!(said.contains(name) && said.contains(value) && said.contains(remedy), "{flags:?}: {said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn several_queues_and_hooks_may_be_given_in_one_value() {
+    let config = run(&["--queue-url", &format!("{QUEUE},{QUEUE}-2"), "--lifecycle-hook", "a*,Terminate-LC-Hook"]).unwrap();
+    assert_eq!(config.queue.urls.len(), 2);
+    assert!(config.ours.hooks.names(&"Terminate-LC-Hook".into()) && config.ours.hooks.names(&"abc".into()));
+    assert!(!config.ours.hooks.matches(&"b".into()));
+    let other = "https://sqs.us-east-1.amazonaws.com/1/nodes";
+    let config = run(&["--queue-url", QUEUE, "--queue-url", other, "--region", "eu-west-1"]).unwrap();
+    assert_eq!(config.aws.region.as_deref(), Some("eu-west-1"));
+}
+
+#[test]
+fn every_flag_has_a_variable_of_its_own_and_is_printed_with_value_variable_and_default() {
+    let flags = ["--queue-url", QUEUE, "--drain-timeout", "2h", "--dry-run"];
+    let (matches, config) = run_in(&[("POD_NAMESPACE", "infra")], &flags).unwrap();
+    let printed = print_config(&matches, &config);
+    let command = RunArgs::augment_args(Command::new("run"));
+    let mut variables = std::collections::BTreeSet::new();
+    for arg in command.get_arguments().filter(|a| a.get_id() != "help") {
+        let (long, variable) = (arg.get_long().unwrap(), arg.get_env().unwrap_or_default().to_str().unwrap());
+        assert!(variable.starts_with("SUNDOWN_"), "--{long} has the variable `{variable}`");
+        assert!(variables.insert(variable.to_owned()), "{variable} is used twice");
+        assert!(arg.get_help().is_some(), "--{long} says nothing");
+        let lines = printed.lines().filter(|l| l.starts_with(&format!("--{long} ")) && l.contains(&format!("variable {variable}; default: ")));
+        assert_eq!(lines.count(), usize::from(long != "print-config"), "--{long} in\n{printed}");
+    }
+    for line in [
+        "--drain-timeout 2h  # from the flag; variable SUNDOWN_DRAIN_TIMEOUT; default: max(1 h, the hook's HeartbeatTimeout)",
+        "--join-timeout 5m  # default; variable SUNDOWN_JOIN_TIMEOUT; default: 5m",
+        "--dry-run true  # from the flag; variable SUNDOWN_DRY_RUN; default: false",
+        "--lease-namespace infra  # from the surroundings; variable SUNDOWN_LEASE_NAMESPACE; default: POD_NAMESPACE, else kube-system",
+        "--cluster-name (none)  # default; variable SUNDOWN_CLUSTER_NAME; default: none",
+    ] {
+        assert!(printed.lines().any(|l| l == line), "{line} is missing in\n{printed}");
+    }
+}
+
+#[test]
+fn the_documentation_says_what_the_flags_are() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md");
+    let generated = document();
+    if std::env::var_os("SUNDOWN_WRITE_DOCS").is_some() {
+        std::fs::create_dir_all(page.parent().unwrap()).unwrap();
+        std::fs::write(&page, &generated).unwrap();
+    }
+    let written = std::fs::read_to_string(&page).unwrap_or_default();
+    assert!(written == generated, "docs/configuration.md is not what the flags are: run this test with SUNDOWN_WRITE_DOCS=1 and commit it");
+}

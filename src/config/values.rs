@@ -152,6 +152,11 @@ impl FromStr for Listen {
     }
 }
 
+/// Reads a number of things.
+pub(super) fn parse_count(text: &str) -> Result<usize, String> {
+    text.trim().parse().map_err(|_| "use a whole number".to_owned())
+}
+
 /// Reads a duration as people write it: `90s`, `5m`, `1h30m`, `500ms`, `0`.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let remedy = "use hours, minutes and seconds with their units, such as 90s, 5m or 1h30m";
@@ -174,7 +179,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 pub fn duration_text(d: Duration) -> String {
     let (hours, minutes, seconds, millis) = (d.as_secs() / 3600, d.as_secs() / 60 % 60, d.as_secs() % 60, d.subsec_millis());
     let parts = [(hours, "h"), (minutes, "m"), (seconds, "s"), (u64::from(millis), "ms")];
-    let text: String = parts.iter().filter(|(n, _)| *n > 0).map(|(n, unit)| format!("{n}{unit}")).collect();
+    let text = parts.iter().filter(|(n, _)| *n > 0).map(|(n, unit)| format!("{n}{unit}")).collect::<Vec<_>>().concat();
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 

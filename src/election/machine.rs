@@ -23,13 +23,17 @@ pub struct Machine {
     /// When the request under way was sent.
     under_way: Option<Moment>,
     /// What a watch showed while a request was under way.
-    nudge: Option<Option<String>>,
+    nudge: Option<Nudge>,
     /// No request before this.
     not_before: Moment,
     /// The next read of a standby, the next renewal of a leader.
     due: Moment,
     lead: Option<Lead>,
 }
+
+/// A resourceVersion, or that the Lease is gone.
+#[derive(Debug)]
+struct Nudge(Option<String>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Aim {
@@ -138,7 +142,7 @@ impl Machine {
     fn absorb(&mut self, now: Moment, spread: f64, input: Input, effects: &mut Vec<Effect>) {
         match input {
             Input::Tick => {}
-            Input::Nudge(shown) if self.under_way.is_some() => self.nudge = Some(shown),
+            Input::Nudge(shown) if self.under_way.is_some() => self.nudge = Some(Nudge(shown)),
             Input::Nudge(shown) => self.nudged(shown.as_deref()),
             Input::Observed(is) => {
                 self.answered();
@@ -189,7 +193,7 @@ impl Machine {
             }
         }
         if self.under_way.is_none()
-            && let Some(shown) = self.nudge.take()
+            && let Some(Nudge(shown)) = self.nudge.take()
         {
             self.nudged(shown.as_deref());
         }

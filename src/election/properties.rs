@@ -1,6 +1,8 @@
 //! Two or three machines, each with a clock of its own, a server, and a network that delays and loses requests and answers: never do two
 //! of them believe that they may write.
 
+#![allow(clippy::indexing_slicing, reason = "a test may panic")]
+
 use std::{collections::BTreeMap, time::Duration};
 
 use proptest::prelude::*;

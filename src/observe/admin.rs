@@ -113,3 +113,74 @@ fn respond(status: StatusCode, content_type: &'static str, body: String) -> Resp
     response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(content_type));
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpStream,
+    };
+
+    use super::*;
+    use crate::controller::Clock;
+
+    async fn start() -> (Admin, SocketAddr, CancellationToken) {
+        let admin = Admin { metrics: Arc::default(), loops: Loops::new(Clock::system()), readiness: Readiness::default() };
+        let stop = CancellationToken::new();
+        let address = admin.clone().start(([127, 0, 0, 1], 0).into(), &Spawner::new(), stop.clone()).await.unwrap();
+        (admin, address, stop)
+    }
+
+    /// Sends `request` and reads until the server closes.
+    async fn exchange(address: SocketAddr, request: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        timeout(seconds(9), stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+        answer
+    }
+
+    async fn get(address: SocketAddr, path: &str) -> String {
+        exchange(address, &format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n")).await
+    }
+
+    #[tokio::test]
+    async fn the_three_pages_say_how_it_is() {
+        let (admin, address, _stop) = start().await;
+        let metrics = get(address, "/metrics").await;
+        assert!(metrics.starts_with("HTTP/1.1 200") && metrics.contains("content-type: application/openmetrics-text; version=1.0.0"), "{metrics}");
+        assert!(metrics.contains("sundown_leader 0\n") && metrics.ends_with("# EOF\n"));
+
+        assert!(get(address, "/readyz").await.ends_with("\r\n\r\nok\n"));
+        let queue = admin.readiness.flag("queue reachable");
+        let unready = get(address, "/readyz?verbose").await;
+        assert!(unready.starts_with("HTTP/1.1 503") && unready.ends_with("queue reachable: not yet\n"), "{unready}");
+        queue.set(true);
+        assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 200"));
+
+        let intake = admin.loops.register("intake", Duration::ZERO);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let stuck = get(address, "/livez").await;
+        assert!(stuck.starts_with("HTTP/1.1 503") && stuck.contains("intake: has not turned"), "{stuck}");
+        drop(intake);
+        assert!(get(address, "/livez").await.starts_with("HTTP/1.1 200"));
+
+        assert!(get(address, "/").await.starts_with("HTTP/1.1 404"));
+        assert!(exchange(address, "POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n").await.starts_with("HTTP/1.1 405"));
+    }
+
+    #[tokio::test]
+    async fn who_talks_too_slowly_or_too_much_is_cut_off_and_others_are_served_meanwhile() {
+        let (_admin, address, stop) = start().await;
+        let slow = tokio::spawn(exchange(address, "GET /metrics HT"));
+        let much = exchange(address, &format!("GET /metrics HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(20_000))).await;
+        assert!(much.starts_with("HTTP/1.1 431"), "{much}");
+        assert!(get(address, "/livez").await.starts_with("HTTP/1.1 200"));
+        assert!(timeout(seconds(5), slow).await.unwrap().unwrap().is_empty());
+        stop.cancel();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(TcpStream::connect(address).await.is_err(), "it listens no more");
+    }
+}

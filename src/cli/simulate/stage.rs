@@ -223,7 +223,7 @@ fn carry_time(times: f64) {
 
 /// What listens on loopback, and what a person can do with it.
 struct Guide {
-    _aws: crate::sim::http::Server,
+    _servers: [crate::sim::http::Server; 2],
     text: String,
 }
 
@@ -242,7 +242,7 @@ async fn listen(world: &World, spawner: &Spawner) -> anyhow::Result<Guide> {
     let aws = world.aws.serve(listener, spawner).context("cannot serve the embedded AWS")?;
     let listener = crate::sim::http::loopback().await.context("cannot listen on loopback")?;
     let address = listener.local_addr()?;
-    world.kube.serve(listener, spawner).await;
+    let kube = world.kube.serve(listener, spawner).context("cannot serve the embedded Kubernetes")?;
     let path = std::env::temp_dir().join(format!("sundown-simulate-{}.kubeconfig", address.port()));
     std::fs::write(&path, crate::sim::kube::EmbeddedKube::kubeconfig(address)).context("cannot write the kubeconfig")?;
     let text = format!(
@@ -252,5 +252,5 @@ async fn listen(world: &World, spawner: &Spawner) -> anyhow::Result<Guide> {
         aws.url()
     );
     writeln!(std::io::stdout(), "{text}\n").ok();
-    Ok(Guide { _aws: aws, text })
+    Ok(Guide { _servers: [aws, kube], text })
 }

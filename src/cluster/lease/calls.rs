@@ -9,8 +9,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Error,
-    api::{ObjectMeta, PostParams},
-    runtime::watcher,
+    api::{ObjectMeta, PostParams, WatchEvent, WatchParams},
 };
 use tokio::{sync::watch, time::timeout};
 
@@ -23,7 +22,9 @@ use crate::{
 
 /// A call is over after this: with the renew deadline it must fit into the lease's duration.
 pub(super) const LIMIT: Duration = seconds(5);
-/// The server ends a watch after 290 s; one that shows nothing for longer is dead.
+/// The server is asked to end a watch after so many seconds…
+const WATCH_SECONDS: u32 = 290;
+/// …and one that shows nothing for longer is dead.
 const WATCH_LIMIT: Duration = seconds(300);
 
 /// What a watch showed: a resourceVersion, or that the Lease is gone.
@@ -100,36 +101,37 @@ impl Calls {
     }
 
     async fn watch_once(&self, shown: &watch::Sender<Option<Shown>>, failures: &mut u32) -> &'static str {
-        let only = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
-        let mut events = std::pin::pin!(watcher(self.api.clone(), only));
-        let mut there = false;
+        // From what the server has now: the Lease, if there is one, comes first. Whether there is none the reads will tell.
+        let only = WatchParams::default().fields(&format!("metadata.name={}", self.name)).timeout(WATCH_SECONDS);
+        let opened = match timeout(LIMIT, self.api.watch(&only, "0")).await {
+            Ok(Ok(opened)) => opened,
+            Ok(Err(error)) => return self.watch_failed(&error, failures),
+            Err(_) => return "timeout",
+        };
+        let mut events = std::pin::pin!(opened);
         loop {
             let event = match timeout(WATCH_LIMIT, events.next()).await {
                 Ok(Some(Ok(event))) => event,
-                Ok(Some(Err(error))) => {
-                    if *failures == 0 {
-                        tracing::warn!(%error, "the Lease cannot be watched; it is read every few seconds");
-                    }
-                    return "failed";
-                }
+                Ok(Some(Err(error))) => return self.watch_failed(&error, failures),
                 Ok(None) => return "ok",
                 Err(_) => return "timeout",
             };
             *failures = 0;
             let version = match event {
-                watcher::Event::Init => {
-                    there = false;
-                    continue;
-                }
-                watcher::Event::InitApply(lease) | watcher::Event::Apply(lease) => {
-                    there = true;
-                    lease.metadata.resource_version
-                }
-                watcher::Event::InitDone if there => continue,
-                watcher::Event::InitDone | watcher::Event::Delete(_) => None,
+                WatchEvent::Added(lease) | WatchEvent::Modified(lease) => lease.metadata.resource_version,
+                WatchEvent::Deleted(_) => None,
+                WatchEvent::Bookmark(_) => continue,
+                WatchEvent::Error(_) => return "failed",
             };
             shown.send_replace(Some(Shown(version)));
         }
+    }
+
+    fn watch_failed(&self, error: &Error, failures: &u32) -> &'static str {
+        if *failures == 0 {
+            tracing::warn!(%error, lease = self.name, "The Lease cannot be watched; it is read every few seconds.");
+        }
+        "failed"
     }
 
     async fn counted<T>(&self, verb: &'static str, call: impl Future<Output = Result<T, Error>>) -> Result<T, &'static str> {

@@ -1,1 +1,291 @@
+#![allow(clippy::indexing_slicing, reason = "a test may panic")]
 
+use std::{
+    convert::Infallible,
+    sync::{Mutex, atomic::AtomicUsize, atomic::Ordering},
+};
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::domain::seconds;
+
+/// An API server with one Lease.
+#[derive(Clone, Default)]
+struct Server(Arc<Mutex<Stored>>);
+
+#[derive(Default)]
+struct Stored {
+    lease: Option<Value>,
+    version: u64,
+    watchers: Vec<mpsc::UnboundedSender<Bytes>>,
+    /// Requests are never answered.
+    hangs: bool,
+    /// Watches are refused.
+    no_watch: bool,
+    calls: usize,
+}
+
+type Answered = Response<UnsyncBoxBody<Bytes, Infallible>>;
+
+fn body(code: u16, value: &Value) -> Answered {
+    Response::builder().status(code).body(Full::new(Bytes::from(value.to_string())).boxed_unsync()).unwrap()
+}
+
+fn refuse(code: u16, reason: &str) -> Answered {
+    body(code, &json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason }))
+}
+
+impl Server {
+    fn client(&self) -> kube::Client {
+        let this = self.clone();
+        let service = tower::service_fn(move |request| {
+            let this = this.clone();
+            async move { Ok::<_, Infallible>(this.answer(request).await) }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Answered {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        if self.0.lock().unwrap().hangs {
+            std::future::pending::<()>().await;
+        }
+        let (head, sent) = request.into_parts();
+        let sent = sent.collect().await.unwrap().to_bytes();
+        let sent: Value = serde_json::from_slice(&sent).unwrap_or(Value::Null);
+        let query = head.uri.query().unwrap_or_default().to_owned();
+        let mut stored = self.0.lock().unwrap();
+        if query.contains("fieldSelector") {
+            return stored.look(query.contains("watch=true"));
+        }
+        stored.calls += 1;
+        match (head.method, stored.lease.clone()) {
+            (Method::GET, Some(lease)) => body(200, &lease),
+            (Method::GET | Method::PUT | Method::PATCH, None) => refuse(404, "NotFound"),
+            (Method::POST, None) => stored.store(sent),
+            (Method::POST, Some(_)) => refuse(409, "AlreadyExists"),
+            (Method::PUT, Some(lease)) if lease["metadata"]["resourceVersion"] == sent["metadata"]["resourceVersion"] => stored.store(sent),
+            (Method::PUT, Some(_)) => refuse(409, "Conflict"),
+            (Method::PATCH, Some(mut lease)) => {
+                json_patch::merge(&mut lease, &sent);
+                stored.store(lease)
+            }
+            _ => refuse(405, "MethodNotAllowed"),
+        }
+    }
+
+    fn lease(&self) -> Value {
+        self.0.lock().unwrap().lease.clone().unwrap_or_default()
+    }
+
+    fn put(&self, lease: Value) {
+        drop(self.0.lock().unwrap().store(lease));
+    }
+
+    fn set(&self, change: impl FnOnce(&mut Stored)) {
+        change(&mut self.0.lock().unwrap());
+    }
+}
+
+impl Stored {
+    fn store(&mut self, mut lease: Value) -> Answered {
+        self.version += 1;
+        lease["kind"] = "Lease".into();
+        lease["apiVersion"] = "coordination.k8s.io/v1".into();
+        lease["metadata"]["resourceVersion"] = self.version.to_string().into();
+        self.show("MODIFIED", &lease);
+        self.lease = Some(lease.clone());
+        body(200, &lease)
+    }
+
+    fn show(&mut self, what: &str, lease: &Value) {
+        let line = Bytes::from(format!("{}\n", json!({ "type": what, "object": lease })));
+        self.watchers.retain(|w| w.send(line.clone()).is_ok());
+    }
+
+    fn look(&mut self, watch: bool) -> Answered {
+        if self.no_watch {
+            return refuse(403, "Forbidden");
+        }
+        if !watch {
+            let items: Vec<_> = self.lease.iter().collect();
+            return body(
+                200,
+                &json!({ "kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1", "metadata": { "resourceVersion": self.version.to_string() }, "items": items }),
+            );
+        }
+        let (sender, receiver) = mpsc::unbounded_channel::<Bytes>();
+        self.watchers.push(sender);
+        let frames = futures::stream::unfold(receiver, |mut r| async { r.recv().await.map(|b| (Ok(http_body::Frame::data(b)), r)) });
+        Response::new(StreamBody::new(frames).boxed_unsync())
+    }
+}
+
+fn place() -> LeasePlace {
+    LeasePlace { namespace: "kube-system".to_owned(), name: "sundown".to_owned() }
+}
+
+fn keeper(server: &Server, identity: &str) -> LeaseKeeper {
+    LeaseKeeper::start(LeaseParts {
+        client: server.client(),
+        place: place(),
+        identity: identity.to_owned(),
+        settings: Settings::default(),
+        clock: Clock::starting_at("2026-06-01T12:00:00Z".parse().unwrap()),
+        random: Random::seeded(1),
+        spawner: Spawner::new(),
+        on_call: Arc::new(|_| {}),
+    })
+}
+
+async fn leads(keeper: &LeaseKeeper, limit: Duration) -> bool {
+    let mut leadership = keeper.leadership();
+    tokio::time::timeout(limit, leadership.wait_for(|l| matches!(l, Leadership::Leader { .. }))).await.is_ok_and(|r| r.is_ok())
+}
+
+async fn sleep(s: u64) {
+    tokio::time::sleep(seconds(s)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_leads_and_the_second_stands_by() {
+    let server = Server::default();
+    let first = keeper(&server, "first");
+    assert!(leads(&first, seconds(1)).await);
+    let second = keeper(&server, "second");
+    sleep(600).await;
+    assert!(first.guard().may_write() && !second.guard().may_write());
+    assert_eq!(*second.leadership().borrow(), Leadership::Standby { holder: Some("first".to_owned()) });
+    let spec = &server.lease()["spec"];
+    assert_eq!((spec["leaseDurationSeconds"].as_i64(), spec["leaseTransitions"].as_i64()), (Some(15), Some(0)));
+    assert_eq!(spec["acquireTime"].as_str().map(str::len), Some("2026-06-01T12:00:00.000000Z".len()), "{spec}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_released_lease_is_taken_over_within_a_second() {
+    for no_watch in [false, true] {
+        let server = Server::default();
+        server.set(|s| s.no_watch = no_watch);
+        let first = keeper(&server, "first");
+        assert!(leads(&first, seconds(1)).await);
+        let second = keeper(&server, "second");
+        sleep(33).await;
+        assert!(first.release(seconds(3)).await);
+        assert!(!first.guard().may_write());
+        let limit = if no_watch { seconds(3) } else { seconds(1) };
+        assert!(leads(&second, limit).await, "no_watch: {no_watch}");
+        assert_eq!(server.lease()["spec"]["leaseTransitions"], 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_kill_another_leads_within_the_duration_and_two_seconds() {
+    for no_watch in [false, true] {
+        let server = Server::default();
+        server.set(|s| s.no_watch = no_watch);
+        let first = keeper(&server, "first");
+        assert!(leads(&first, seconds(1)).await);
+        let second = keeper(&server, "second");
+        sleep(31).await;
+        drop(first);
+        assert!(!leads(&second, seconds(12)).await);
+        assert!(leads(&second, seconds(5)).await, "no_watch: {no_watch}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_answers_the_right_to_write_ends_at_the_renew_deadline_and_comes_back_with_them() {
+    let server = Server::default();
+    let keeper = keeper(&server, "me");
+    assert!(leads(&keeper, seconds(1)).await);
+    server.set(|s| s.hangs = true);
+    sleep(7).await;
+    assert!(keeper.guard().may_write());
+    sleep(4).await;
+    assert!(!keeper.guard().may_write());
+    assert!(matches!(*keeper.leadership().borrow(), Leadership::Standby { .. }));
+    server.set(|s| s.hangs = false);
+    assert!(leads(&keeper, seconds(8)).await);
+    assert!(keeper.guard().may_write());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_wrote_on_the_lease_survives_our_renewals() {
+    let server = Server::default();
+    let metadata = json!({ "name": "sundown", "namespace": "kube-system", "labels": { "team": "infra" }, "annotations": { "note": "hands off" } });
+    server.put(json!({ "metadata": metadata, "spec": {} }));
+    let keeper = keeper(&server, "me");
+    assert!(leads(&keeper, seconds(1)).await);
+    sleep(30).await;
+    let lease = server.lease();
+    assert_eq!((&lease["metadata"]["labels"]["team"], &lease["metadata"]["annotations"]["note"]), (&json!("infra"), &json!("hands off")));
+    assert_eq!(lease["spec"]["holderIdentity"], "me");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pausing_and_resuming_is_seen_within_a_second_and_costs_no_leadership() {
+    let server = Server::default();
+    assert!(!set_paused(server.client(), &place(), false).await.unwrap(), "nothing to resume");
+    assert!(set_paused(server.client(), &place(), true).await.unwrap(), "the Lease is created for it");
+    let keeper = keeper(&server, "me");
+    assert!(leads(&keeper, seconds(1)).await);
+    assert!(*keeper.paused().borrow());
+    sleep(30).await;
+    assert!(*keeper.paused().borrow());
+    assert!(!set_paused(server.client(), &place(), true).await.unwrap(), "paused already");
+    let changes = Arc::new(AtomicUsize::new(0));
+    let (count, mut leadership) = (changes.clone(), keeper.leadership());
+    leadership.mark_unchanged();
+    let watching = Spawner::new().spawn_scoped(async move {
+        while leadership.changed().await.is_ok() {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    for paused in [false, true, false] {
+        assert!(set_paused(server.client(), &place(), paused).await.unwrap());
+        sleep(1).await;
+        assert_eq!(*keeper.paused().borrow(), paused);
+    }
+    assert_eq!(changes.load(Ordering::Relaxed), 0);
+    drop(watching);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_on_a_draining_node_hands_over_and_the_other_keeps_it() {
+    let server = Server::default();
+    let first = keeper(&server, "first");
+    assert!(leads(&first, seconds(1)).await);
+    let second = keeper(&server, "second");
+    sleep(5).await;
+    first.yield_lease(seconds(5));
+    assert!(leads(&second, seconds(1)).await);
+    sleep(60).await;
+    assert!(second.guard().may_write() && !first.guard().may_write());
+    drop(second);
+    assert!(leads(&first, seconds(25)).await, "but it does lead when nobody else is there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_costs_the_api_server_little() {
+    let server = Server::default();
+    let first = keeper(&server, "first");
+    assert!(leads(&first, seconds(1)).await);
+    let _second = keeper(&server, "second");
+    sleep(10).await;
+    server.set(|s| s.calls = 0);
+    sleep(100).await;
+    let calls = server.0.lock().unwrap().calls;
+    assert!(calls <= 200, "{calls} calls in 100 s by a leader and a standby");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_leads_without_a_lease() {
+    let keeper = LeaseKeeper::without_lease(Clock::starting_at(Moment::UNIX_EPOCH));
+    assert!(keeper.guard().may_write() && leads(&keeper, seconds(1)).await);
+    assert!(keeper.release(seconds(1)).await);
+}

@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 pub(in crate::controller) use self::course::Course;
 use super::context::Term;
 use crate::{
-    cluster::{BudgetChanges, BudgetEvent, NodeChange, NodeChanges, PodEvent, PodEvents, PodFeed, PodFeedSettings},
+    cluster::{BudgetChanges, BudgetEvent, NodeChange, NodeChanges, PodEvent, PodFeed, PodFeedSettings},
     domain::{ApiAnswer, HookKey, InstanceId, Moment, MomentExt, Node, NodeName, Pod, seconds},
     drain::{self, DispatchEffect, DispatchInput, Dispatcher, Effect, Input, Order},
     lifecycle::HookFacts,
@@ -106,6 +106,8 @@ pub(super) enum Word {
 /// Runs until the term ends. `paused` is whether all drains are.
 pub(super) async fn work(term: Term, mut words: mpsc::UnboundedReceiver<Word>, alive: Loop) {
     let (feed, mut pods) = PodFeed::start(&term.cluster, PodFeedSettings::default());
+    // The dispatcher should know the budgets before the first drain asks. Where they cannot be read, evictions tell.
+    tokio::time::timeout(seconds(5), term.budgets.synced()).await.ok();
     let mut nodes = term.nodes.subscribe();
     let mut budgets = term.budgets.subscribe();
     let mut foreman = Foreman::new(term, feed);

@@ -42,8 +42,9 @@ impl Foreman {
         }
         self.term.board.ordered(node, &order, class);
         let uid = order.uid().clone();
-        self.step(node, Input::Answer { order, answer });
+        // The dispatcher first: it must know that the slot is free before the drain asks for the next.
         self.dispatch(DispatchInput::Answer { uid, class });
+        self.step(node, Input::Answer { order, answer });
     }
 
     pub(super) fn ask_daemon_set(&self, node: &NodeName, namespace: String, name: String) {
