@@ -86,7 +86,9 @@ impl Case {
             let wait = match triage(&self.interruption, &self.known, &self.term.policy, now) {
                 Verdict::Delete(reason) => return self.dispose(reason, Fate::Delete),
                 Verdict::Leave(reason) => return self.dispose(reason, Fate::Leave),
-                verdict @ (Verdict::Complete(_) | Verdict::AnswerLaunch(_) | Verdict::Accept(_)) if self.term.config.dry_run => return self.only_say(&verdict),
+                verdict @ (Verdict::Complete(_) | Verdict::AnswerLaunch(_) | Verdict::Accept(_)) if self.term.config.dry_run => {
+                    return self.only_say(&verdict);
+                }
                 Verdict::Complete(owed) => return self.complete(owed, MessageOutcome::Completed).await,
                 Verdict::AnswerLaunch(owed) => return self.complete(owed, MessageOutcome::LaunchAnswered).await,
                 Verdict::Accept(accept) => {
@@ -204,7 +206,9 @@ impl Case {
                 instance = %owed.key.instance, group = %owed.key.group, hook = %owed.key.hook,
                 "A launch hook of ours is answered CONTINUE at once: this version does not wait for new nodes to become ready."
             ),
-            _ => info!(instance = %owed.key.instance, group = %owed.key.group, hook = %owed.key.hook, "The instance has no Node; its hook is completed."),
+            _ => {
+                info!(instance = %owed.key.instance, group = %owed.key.group, hook = %owed.key.hook, "The instance has no Node; its hook is completed.")
+            }
         }
         if self.term.hooks.complete(&owed, self.known.happened).await.is_none() {
             return Fate::Leave;
@@ -253,9 +257,9 @@ fn ask(term: Term, interruption: Interruption, event: Moment, question: Question
                 };
                 heard(answer, |facts| Learnt::Instance(InstanceAnswer { at: asked_at, facts: facts.map(|f| (*f).clone()) }))
             }
-            Question::Group(group) => {
-                heard(term.lookups.groups.get(group).await, |tags| Learnt::Group(tags.map_or(GroupAnswer::NoSuchGroup, |t| GroupAnswer::Tags((*t).clone()))))
-            }
+            Question::Group(group) => heard(term.lookups.groups.get(group).await, |tags| {
+                Learnt::Group(tags.map_or(GroupAnswer::NoSuchGroup, |t| GroupAnswer::Tags((*t).clone())))
+            }),
             Question::Hook(group, hook) => {
                 heard(term.lookups.hooks.get(group, hook).await, |d| Learnt::Hook(d.map_or(HookAnswer::NoSuchHook, HookAnswer::Described)))
             }

@@ -18,10 +18,10 @@ use crate::{
     aws::{Clients, Lookups},
     cluster::{
         BudgetWatch, Cluster, ClusterParts, DaemonSets, Gate, KeepLabels, NodeIndex, Recorder, RecorderSettings, Settings,
-        lease::{LeaseKeeper, LeaseParts, LeasePlace, Leadership, WriteGuard},
+        lease::{Leadership, LeaseKeeper, LeaseParts, LeasePlace, WriteGuard},
     },
     config::Config,
-    domain::{seconds},
+    domain::seconds,
     drain,
     interruption::Reject,
     observe::{Loops, Metrics, Readiness, Words},
@@ -183,10 +183,14 @@ fn say_what_runs(config: &Config) {
     let queues: Vec<_> = config.queue.urls.iter().map(|q| q.url.as_str()).collect();
     info!(version = env!("CARGO_PKG_VERSION"), ?queues, "Sundown runs. One queue belongs to one cluster.");
     if config.ours.cluster_name.is_none() {
-        warn!("No --cluster-name is given: an instance without a Node is never completed or beaten for; its message waits until 5 min from its launch and is then deleted and counted as unknown.");
+        warn!(
+            "No --cluster-name is given: an instance without a Node is never completed or beaten for; its message waits until 5 min from its launch and is then deleted and counted as unknown."
+        );
     }
     if config.dry_run {
-        warn!("Dry run: nothing is written to AWS or Kubernetes. Messages reappear by themselves, so this needs a queue of its own; each reappearance counts towards the dead-letter queue.");
+        warn!(
+            "Dry run: nothing is written to AWS or Kubernetes. Messages reappear by themselves, so this needs a queue of its own; each reappearance counts towards the dead-letter queue."
+        );
     }
 }
 

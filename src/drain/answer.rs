@@ -53,8 +53,21 @@ pub enum Class {
 impl Class {
     /// Every label, for initialising metrics.
     pub const WORDS: [&'static str; 15] = [
-        "accepted", "gone", "other_uid", "conflict", "budget", "budget_lagging", "budget_broken", "two_budgets", "overload", "webhook",
-        "namespace_terminating", "forbidden", "unauthorized", "transient", "malformed",
+        "accepted",
+        "gone",
+        "other_uid",
+        "conflict",
+        "budget",
+        "budget_lagging",
+        "budget_broken",
+        "two_budgets",
+        "overload",
+        "webhook",
+        "namespace_terminating",
+        "forbidden",
+        "unauthorized",
+        "transient",
+        "malformed",
     ];
 
     /// What it says of the pod that was asked for; `None` where the pod goes.

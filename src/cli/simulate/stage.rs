@@ -155,11 +155,7 @@ fn build(world: &World, scenario: &Scenario) {
         let hooks: Vec<_> = group
             .hook
             .iter()
-            .map(|h| HookSpec {
-                heartbeat_timeout: h.heartbeat_timeout,
-                default_result: HookResult::Continue,
-                ..HookSpec::terminating(&h.name)
-            })
+            .map(|h| HookSpec { heartbeat_timeout: h.heartbeat_timeout, default_result: HookResult::Continue, ..HookSpec::terminating(&h.name) })
             .collect();
         world.add_group(spec, &hooks);
     }

@@ -46,8 +46,7 @@ impl Foreman {
     /// Limits as the drain knows them, from facts.
     pub(super) fn limits_of(&self, taken: &[Taken], take_up: Moment, proved: &BTreeSet<String>) -> drain::Limits {
         let config = &self.term.config.drain;
-        let settings =
-            LimitSettings { drain_timeout: config.timeout, margin: config.deadline_margin, spot_margin: config.spot_deadline_margin };
+        let settings = LimitSettings { drain_timeout: config.timeout, margin: config.deadline_margin, spot_margin: config.spot_deadline_margin };
         let sure: Vec<Taken> = taken.iter().filter(|t| !t.stale || proved.contains(&t.event_id)).cloned().collect();
         let accepted = taken.iter().map(|t| t.accepted).min().unwrap_or(take_up);
         if sure.is_empty() {

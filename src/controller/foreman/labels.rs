@@ -15,7 +15,12 @@ impl Foreman {
         if self.courses.is_empty() || self.term.config.drain.exclude == Some(Exclusion::Never) {
             return;
         }
-        let names: Vec<NodeName> = self.courses.iter().filter(|(_, c)| c.drain.is_some() && !c.labelling && !c.node.labels.contains_key(EXCLUDE_FROM_LOAD_BALANCERS)).map(|(n, _)| n.clone()).collect();
+        let names: Vec<NodeName> = self
+            .courses
+            .iter()
+            .filter(|(_, c)| c.drain.is_some() && !c.labelling && !c.node.labels.contains_key(EXCLUDE_FROM_LOAD_BALANCERS))
+            .map(|(n, _)| n.clone())
+            .collect();
         for name in names {
             if self.label_is_due(&name) {
                 self.label(&name);

@@ -92,7 +92,8 @@ impl Foreman {
             about: About::Node(node.name.clone()),
             severity: Severity::Warning,
             reason: "RecordRestored",
-            message: "The record was deleted by hand while the drain is under way; it is written back once. To end the drain use `sundown release`.".to_owned(),
+            message: "The record was deleted by hand while the drain is under way; it is written back once. To end the drain use `sundown release`."
+                .to_owned(),
         });
         term.metrics.record(RecordEvent::Restored);
         self.patch(node.name.clone(), record::write_back(&node, &record), "write the record back");
@@ -208,7 +209,8 @@ impl Foreman {
                 about: About::Node(node.name.clone()),
                 severity: Severity::Warning,
                 reason: "Uncordoned",
-                message: "Somebody uncordoned the node. The taint keeps new pods away and the drain goes on; to end it use `sundown release`.".to_owned(),
+                message: "Somebody uncordoned the node. The taint keeps new pods away and the drain goes on; to end it use `sundown release`."
+                    .to_owned(),
             });
         }
         if node.released_by_hand() && course.drain.is_some() && !course.by_hand {

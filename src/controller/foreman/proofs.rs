@@ -103,7 +103,12 @@ impl Foreman {
     /// nodes are silent (then the fault is elsewhere).
     pub(super) fn look_for_unreachable(&mut self) {
         let now = self.term.clock.now();
-        let silent: Vec<_> = self.courses.iter().filter(|(_, c)| c.drain.is_some() && (c.node.ready == Ready::Unknown || c.unreachable)).map(|(n, _)| n.clone()).collect();
+        let silent: Vec<_> = self
+            .courses
+            .iter()
+            .filter(|(_, c)| c.drain.is_some() && (c.node.ready == Ready::Unknown || c.unreachable))
+            .map(|(n, _)| n.clone())
+            .collect();
         if silent.is_empty() {
             return;
         }

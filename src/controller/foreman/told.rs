@@ -24,12 +24,22 @@ impl Foreman {
             Note::Forced { pod, grace, reason } => {
                 warn!(pod = %pod, grace, reason = reason.as_str(), "A pod is deleted although it could not be evicted: the deadline comes.");
                 self.term.board.forced(node, &pod);
-                self.pod_event(node, &pod, "Forced", format!("deleted with a grace period of {grace} s, blocked by {}, because its node goes", reason.as_str()));
+                self.pod_event(
+                    node,
+                    &pod,
+                    "Forced",
+                    format!("deleted with a grace period of {grace} s, blocked by {}, because its node goes", reason.as_str()),
+                );
             }
             Note::ShortenedGrace { pod, grace, own } => {
                 info!(pod = %pod, grace, own = own.as_secs(), "A pod gets less than its own grace period: its node goes earlier.");
                 if self.term.config.service.pod_events == PodEvents::All {
-                    self.pod_event(node, &pod, "ShortenedGrace", format!("has {grace} s to stop instead of {} s, because its node goes", own.as_secs()));
+                    self.pod_event(
+                        node,
+                        &pod,
+                        "ShortenedGrace",
+                        format!("has {grace} s to stop instead of {} s, because its node goes", own.as_secs()),
+                    );
                 }
             }
             Note::Blocked { pod, reason, message, since } => {
@@ -41,7 +51,12 @@ impl Foreman {
             }
             Note::OrphanedDaemonSet { pod, daemon_set } => {
                 warn!(pod = %pod, daemon_set, "A pod's DaemonSet does not exist; it is drained like any other.");
-                self.node_event(node, Severity::Warning, "OrphanedDaemonSetPod", format!("{pod} is drained: its DaemonSet {daemon_set} does not exist"));
+                self.node_event(
+                    node,
+                    Severity::Warning,
+                    "OrphanedDaemonSetPod",
+                    format!("{pod} is drained: its DaemonSet {daemon_set} does not exist"),
+                );
             }
         }
     }
@@ -78,14 +93,24 @@ impl Foreman {
         }
         let forced = self.term.board.forced_pods(name);
         if !forced.is_empty() {
-            self.node_event(name, Severity::Warning, "Forced", format!("{} pods were deleted because the deadline came: {}", forced.len(), list(&forced)));
+            self.node_event(
+                name,
+                Severity::Warning,
+                "Forced",
+                format!("{} pods were deleted because the deadline came: {}", forced.len(), list(&forced)),
+            );
         }
         let left = outcome.left();
         let took = Duration::from_secs(took.as_secs());
         if left.is_empty() {
             self.node_event(name, Severity::Normal, "Drained", format!("drained after {took:?} ({})", outcome.as_str()));
         } else {
-            self.node_event(name, Severity::Warning, "DrainEnded", format!("ended after {took:?} ({}) with {} pods left: {}", outcome.as_str(), left.len(), list(left)));
+            self.node_event(
+                name,
+                Severity::Warning,
+                "DrainEnded",
+                format!("ended after {took:?} ({}) with {} pods left: {}", outcome.as_str(), left.len(), list(left)),
+            );
         }
     }
 
@@ -126,7 +151,7 @@ impl Foreman {
     /// The lease was given up when the drain of our own node began (`service::look_after`); if nobody else took it, our pod goes all the same.
     pub(super) fn hand_over(&self, node: &NodeName) {
         info!(node = %node, "Only our own pod is left on the node.");
-        }
+    }
 }
 
 fn list<T: ToString>(pods: &[T]) -> String {
