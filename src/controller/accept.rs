@@ -83,9 +83,10 @@ pub(super) async fn accept(
             Err(error) => {
                 let problem = error.problem;
                 lost = matches!(problem, Problem::Unreachable | Problem::Unreadable | Problem::Server);
-                match problem {
-                    Problem::Conflict => term.metrics.record(RecordEvent::Conflict),
-                    _ => warn!(node = %name, %error, "Cannot take the interruption on yet; trying again. The message is kept."),
+                if problem == Problem::Conflict {
+                    term.metrics.record(RecordEvent::Conflict);
+                } else {
+                    warn!(node = %name, %error, "Cannot take the interruption on yet; trying again. The message is kept.");
                 }
                 if !lost && problem != Problem::Conflict {
                     return None;

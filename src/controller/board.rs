@@ -138,10 +138,8 @@ impl Board {
     }
 
     pub(super) fn beat(&self, instance: &InstanceId, accepted: bool) {
-        if accepted {
-            if let Some(report) = self.all().values_mut().find(|r| r.instance == instance.as_str()) {
-                report.heartbeats += 1;
-            }
+        if accepted && let Some(report) = self.all().values_mut().find(|r| r.instance == instance.as_str()) {
+            report.heartbeats += 1;
         }
     }
 

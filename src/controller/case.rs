@@ -95,15 +95,13 @@ impl Case {
                     let result = accept::accept(&self.term, &self.interruption, &accept, self.known.happened, self.sent).await;
                     // Accepted, or failed once: either way the others of the burst need not wait for it any longer.
                     self.undecided = None;
-                    match result {
-                        Some(accepted) => return self.accepted(accepted),
-                        None => {
-                            // What was seen may be gone by now: it is looked for anew.
-                            self.known.listed = None;
-                            tokio::time::sleep(accepting.pause(&self.term.random)).await;
-                            continue;
-                        }
+                    if let Some(accepted) = result {
+                        return self.accepted(accepted);
                     }
+                    // What was seen may be gone by now: it is looked for anew.
+                    self.known.listed = None;
+                    tokio::time::sleep(accepting.pause(&self.term.random)).await;
+                    continue;
                 }
                 Verdict::Wait(wait) => wait,
             };
@@ -136,19 +134,21 @@ impl Case {
         let nodes = &self.term.nodes;
         self.known.index_trusted = nodes.state().is_sound();
         self.known.nodes = nodes.by_instance(&self.interruption.instance);
-        if self.known.nodes.is_empty() {
-            if let Some(facts) = self.known.instance.as_ref().and_then(|i| i.facts.as_ref()) {
-                self.known.nodes = nodes.all().into_iter().filter(|n| Knowledge::is_called(n, facts)).collect();
-            }
+        if self.known.nodes.is_empty()
+            && let Some(facts) = self.known.instance.as_ref().and_then(|i| i.facts.as_ref())
+        {
+            self.known.nodes = nodes.all().into_iter().filter(|n| Knowledge::is_called(n, facts)).collect();
         }
     }
 
     fn beat_if_ours(&mut self) {
-        if self.beating.is_none() && !self.term.config.dry_run && crate::triage::beats(&self.interruption, &self.known, &self.term.policy) {
-            if let Some(owed) = self.interruption.owed(&self.interruption.instance) {
-                self.term.hooks.own(&owed, self.known.happened, First::Received);
-                self.beating = Some(owed);
-            }
+        if self.beating.is_none()
+            && !self.term.config.dry_run
+            && crate::triage::beats(&self.interruption, &self.known, &self.term.policy)
+            && let Some(owed) = self.interruption.owed(&self.interruption.instance)
+        {
+            self.term.hooks.own(&owed, self.known.happened, First::Received);
+            self.beating = Some(owed);
         }
     }
 
@@ -207,7 +207,7 @@ impl Case {
                 "A launch hook of ours is answered CONTINUE at once: this version does not wait for new nodes to become ready."
             ),
             _ => {
-                info!(instance = %owed.key.instance, group = %owed.key.group, hook = %owed.key.hook, "The instance has no Node; its hook is completed.")
+                info!(instance = %owed.key.instance, group = %owed.key.group, hook = %owed.key.hook, "The instance has no Node; its hook is completed.");
             }
         }
         if self.term.hooks.complete(&owed, self.known.happened).await.is_none() {

@@ -85,7 +85,7 @@ impl Hooks {
         let mut tasks = self.tasks();
         if let Some(task) = tasks.get(&owed.key).filter(|t| !t.is_closed()) {
             // A closed one is being replaced below.
-            drop(task.send(Order::Newer(owed.clone())));
+            task.send(Order::Newer(owed.clone())).ok();
             return task.clone();
         }
         let (orders, received) = mpsc::unbounded_channel();
@@ -111,7 +111,7 @@ impl Hooks {
         self.standing.metrics.set_hooks_owed(tasks.len());
         drop(self.standing.spawner.spawn(async move {
             let key = keeper.owed.key.clone();
-            end.run_until_cancelled(keeper.keep()).await;
+            end.run_until_cancelled(Box::pin(keeper.keep())).await;
             let mut tasks = all.tasks();
             if tasks.get(&key).is_some_and(mpsc::UnboundedSender::is_closed) {
                 tasks.remove(&key);
@@ -138,7 +138,7 @@ impl Hooks {
     /// The action is not ours after all: no more beats, and no completion.
     pub(super) fn forget(&self, key: &HookKey) {
         if let Some(task) = self.tasks().remove(key) {
-            drop(task.send(Order::Forget));
+            task.send(Order::Forget).ok();
         }
     }
 }
@@ -222,10 +222,10 @@ impl Keeper {
             if completion == Completion::Gone {
                 self.standing.metrics.completion(CompletionResult::Gone);
             }
-            drop(waiting.send(completion));
+            waiting.send(completion).ok();
         }
         for proof in self.proofs.drain(..) {
-            drop(proof.send(Proof::Gone));
+            proof.send(Proof::Gone).ok();
         }
         answered || completion == Completion::Accepted
     }
@@ -240,7 +240,7 @@ impl Keeper {
         let facts = self.schedule.facts(now);
         if self.told.as_ref() != Some(&facts) {
             self.told = Some(facts.clone());
-            drop(self.words.send(Word::Hook(self.owed.key.clone(), facts)));
+            self.words.send(Word::Hook(self.owed.key.clone(), facts)).ok();
         }
     }
 
@@ -283,7 +283,9 @@ impl Keeper {
         };
         standing.board.beat(&key.instance, proof == Some(Proof::Open));
         match proof {
-            Some(proof) => self.proofs.drain(..).for_each(|p| drop(p.send(proof))),
+            Some(proof) => self.proofs.drain(..).for_each(|p| {
+                p.send(proof).ok();
+            }),
             // Who wants a proof waits for the next try, which has its own pause.
             None if !self.proofs.is_empty() => tokio::time::sleep(seconds(1)).await,
             None => {}

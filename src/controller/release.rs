@@ -63,7 +63,9 @@ impl Release {
         let owed = std::mem::take(&mut self.owed);
         if self.put_back {
             // The interruption was disproved: nothing waits for us.
-            owed.iter().for_each(|o| self.term.hooks.forget(&o.key));
+            for hook in &owed {
+                self.term.hooks.forget(&hook.key);
+            }
         } else {
             self.complete(owed).await;
         }

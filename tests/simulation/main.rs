@@ -1,4 +1,16 @@
 //! The whole service against the embedded AWS and the embedded Kubernetes, in paused time.
+#![allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::float_cmp,
+    clippy::cast_possible_truncation,
+    clippy::missing_panics_doc,
+    dead_code,
+    reason = "tests: a panic is how they fail, and counters are whole numbers"
+)]
 
 mod harness;
 mod skeleton;

@@ -13,7 +13,7 @@ use self::{scenario::Scenario, stage::Pace};
 
 /// The flags of `sundown simulate`.
 #[derive(Debug, Clone, Args)]
-pub struct SimulateArgs {
+pub(super) struct SimulateArgs {
     /// A scenario of your own (YAML); without it the built-in one, docs/scenarios/default.yaml
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
@@ -48,7 +48,7 @@ enum Output {
 
 fn speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(n) if n.is_finite() && n >= 0.01 && n <= 100_000.0 => Ok(n),
+        Ok(n) if n.is_finite() && (0.01..=100_000.0).contains(&n) => Ok(n),
         _ => Err("expected a number from 0.01 to 100000".to_owned()),
     }
 }

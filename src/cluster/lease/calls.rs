@@ -105,14 +105,14 @@ impl Calls {
         let only = WatchParams::default().fields(&format!("metadata.name={}", self.name)).timeout(WATCH_SECONDS);
         let opened = match timeout(LIMIT, self.api.watch(&only, "0")).await {
             Ok(Ok(opened)) => opened,
-            Ok(Err(error)) => return self.watch_failed(&error, failures),
+            Ok(Err(error)) => return self.watch_failed(&error, *failures),
             Err(_) => return "timeout",
         };
         let mut events = std::pin::pin!(opened);
         loop {
             let event = match timeout(WATCH_LIMIT, events.next()).await {
                 Ok(Some(Ok(event))) => event,
-                Ok(Some(Err(error))) => return self.watch_failed(&error, failures),
+                Ok(Some(Err(error))) => return self.watch_failed(&error, *failures),
                 Ok(None) => return "ok",
                 Err(_) => return "timeout",
             };
@@ -127,8 +127,8 @@ impl Calls {
         }
     }
 
-    fn watch_failed(&self, error: &Error, failures: &u32) -> &'static str {
-        if *failures == 0 {
+    fn watch_failed(&self, error: &Error, failures: u32) -> &'static str {
+        if failures == 0 {
             tracing::warn!(%error, lease = self.name, "The Lease cannot be watched; it is read every few seconds.");
         }
         "failed"

@@ -71,7 +71,7 @@ impl Foreman {
             if course.drain.is_some() && !course.written_back {
                 course.written_back = true;
                 let record = course.record.clone();
-                self.write_back(node, record);
+                self.write_back(node, &record);
             }
             return;
         }
@@ -85,7 +85,7 @@ impl Foreman {
         }
     }
 
-    fn write_back(&self, node: &Arc<Node>, record: record::Record) {
+    fn write_back(&self, node: &Arc<Node>, record: &record::Record) {
         let term = self.term.clone();
         let node = Arc::clone(node);
         term.note(EventNote {
@@ -96,7 +96,7 @@ impl Foreman {
                 .to_owned(),
         });
         term.metrics.record(RecordEvent::Restored);
-        self.patch(node.name.clone(), record::write_back(&node, &record), "write the record back");
+        self.patch(node.name.clone(), record::write_back(&node, record), "write the record back");
     }
 
     /// Sends a patch once; a Node that changed meanwhile is seen again and judged again.
@@ -265,7 +265,7 @@ impl Foreman {
     }
 
     /// A drain is over: what it owes is completed.
-    pub(super) fn ended(&mut self, name: &NodeName, outcome: Outcome) {
+    pub(super) fn ended(&mut self, name: &NodeName, outcome: &Outcome) {
         let now = self.term.clock.now();
         self.dispatch(DispatchInput::Closed { node: name.clone() });
         self.feed.detach(name);
@@ -277,9 +277,9 @@ impl Foreman {
         let took = now.since_or_zero(course.record.accepted().unwrap_or(course.take_up));
         course.span.in_scope(|| info!(outcome = outcome.as_str(), ?took, left = ?outcome.left(), "Drain ended."));
         self.term.board.ended(name, outcome.as_str(), now);
-        self.told_end(name, &outcome, took);
+        self.told_end(name, outcome, took);
         let Some(course) = self.courses.get(name) else { return };
-        release::start(&self.term, course, &outcome);
+        release::start(&self.term, course, outcome);
     }
 
     /// A release is done.

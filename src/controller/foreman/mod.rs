@@ -329,9 +329,9 @@ impl Foreman {
         match effect {
             Effect::Dispatch(input) => self.dispatch(input),
             Effect::AskDaemonSet { namespace, name } => self.ask_daemon_set(node, namespace, name),
-            Effect::OnlyOwnPodLeft => self.hand_over(node),
+            Effect::OnlyOwnPodLeft => Self::hand_over(node),
             Effect::Note(note) => self.tell_note(node, note),
-            Effect::Ended(outcome) => self.ended(node, outcome),
+            Effect::Ended(outcome) => self.ended(node, &outcome),
         }
     }
 

@@ -137,11 +137,11 @@ impl Foreman {
         let term = self.term.clone();
         self.term.spawn(async move {
             for _ in 0..12 {
-                if let Ok(facts) = term.lookups.instances.get_fresh(&instance).await {
-                    if facts.is_none_or(|f| f.state.is_over()) {
-                        term.tell(Word::InstanceOver(name));
-                        return;
-                    }
+                if let Ok(facts) = term.lookups.instances.get_fresh(&instance).await
+                    && facts.is_none_or(|f| f.state.is_over())
+                {
+                    term.tell(Word::InstanceOver(name));
+                    return;
                 }
                 tokio::time::sleep(seconds(5)).await;
             }

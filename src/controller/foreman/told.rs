@@ -28,7 +28,7 @@ impl Foreman {
                     node,
                     &pod,
                     "Forced",
-                    format!("deleted with a grace period of {grace} s, blocked by {}, because its node goes", reason.as_str()),
+                    &format!("deleted with a grace period of {grace} s, blocked by {}, because its node goes", reason.as_str()),
                 );
             }
             Note::ShortenedGrace { pod, grace, own } => {
@@ -38,13 +38,13 @@ impl Foreman {
                         node,
                         &pod,
                         "ShortenedGrace",
-                        format!("has {grace} s to stop instead of {} s, because its node goes", own.as_secs()),
+                        &format!("has {grace} s to stop instead of {} s, because its node goes", own.as_secs()),
                     );
                 }
             }
             Note::Blocked { pod, reason, message, since } => {
                 info!(pod = %pod, reason = reason.as_str(), message, %since, "A pod has been blocked for a while.");
-                self.pod_event(node, &pod, "Blocked", format!("its node is being drained, but it does not go: {} ({message})", reason.as_str()));
+                self.pod_event(node, &pod, "Blocked", &format!("its node is being drained, but it does not go: {} ({message})", reason.as_str()));
             }
             Note::Malformed { pod, message } => {
                 warn!(pod = %pod, message, "The API server calls a request malformed. This is a fault of Sundown; please report it.");
@@ -61,7 +61,7 @@ impl Foreman {
         }
     }
 
-    fn pod_event(&self, node: &NodeName, pod: &PodKey, reason: &'static str, message: String) {
+    fn pod_event(&self, node: &NodeName, pod: &PodKey, reason: &'static str, message: &str) {
         let uid = self.courses.get(node).and_then(|c| c.uids.get(pod)).cloned();
         if let Some(uid) = uid {
             let about = About::Pod(pod.clone(), uid);
@@ -69,8 +69,8 @@ impl Foreman {
         }
     }
 
-    fn node_event(&self, node: &NodeName, severity: Severity, reason: &'static str, message: String) {
-        self.term.note(EventNote { about: About::Node(node.clone()), severity, reason, message });
+    fn node_event(&self, node: &NodeName, severity: Severity, reason: &'static str, message: impl Into<String>) {
+        self.term.note(EventNote { about: About::Node(node.clone()), severity, reason, message: message.into() });
     }
 
     /// The end of a drain: an Event, and the counters.
@@ -149,7 +149,7 @@ impl Foreman {
     }
 
     /// The lease was given up when the drain of our own node began (`service::look_after`); if nobody else took it, our pod goes all the same.
-    pub(super) fn hand_over(&self, node: &NodeName) {
+    pub(super) fn hand_over(node: &NodeName) {
         info!(node = %node, "Only our own pod is left on the node.");
     }
 }
@@ -157,7 +157,7 @@ impl Foreman {
 fn list<T: ToString>(pods: &[T]) -> String {
     let mut text = pods.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
     if pods.len() > NAMED {
-        text.push_str(&format!(" and {} more", pods.len() - NAMED));
+        text = format!("{text} and {} more", pods.len() - NAMED);
     }
     text
 }
