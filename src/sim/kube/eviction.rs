@@ -125,7 +125,7 @@ impl State {
         let budgets = self.budgets_of(&pod);
         let budget = match budgets.as_slice() {
             [] => return self.mark_and_delete(call, eviction, &pod).map(Try::Done),
-            [one] => one,
+            [one] => &one.value,
             _ => {
                 let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
                 return Err(Failure::new(500, "", message));
