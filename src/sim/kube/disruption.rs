@@ -15,7 +15,7 @@ use crate::domain::{Moment, MomentExt};
 
 /// A pod that was granted and not deleted counts again after this long.
 const DELETION_TIMEOUT: Duration = Duration::from_mins(2);
-const BY: &str = "<disruption>";
+pub(super) const BY: &str = "<disruption>";
 
 /// What a budget comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

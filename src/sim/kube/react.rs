@@ -21,7 +21,7 @@ impl State {
         match plural {
             "pods" => self.react_to_pod(key, old, new, by),
             "nodes" => self.react_to_node(key, old, new, by),
-            "poddisruptionbudgets" if new.is_some() && old.map(|o| o.value.at("spec")) != new.map(|o| o.value.at("spec")) => {
+            "poddisruptionbudgets" if new.is_some() && by != super::disruption::BY => {
                 self.agenda.at(self.now().plus(self.options.timing.disruption), Task::Budget(key.clone()));
             }
             "deployments" | "replicasets" | "statefulsets" | "daemonsets" | "jobs" => self.react_to_workload(plural, key, old, new),
