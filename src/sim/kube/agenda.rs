@@ -20,8 +20,8 @@ pub(super) enum Task {
     Schedule,
     /// A workload controller at one object of a resource.
     Workload(String, Key),
-    /// The DaemonSet controller at all DaemonSets.
-    DaemonSets,
+    /// The DaemonSet controller at a node.
+    Daemons(String),
     /// The disruption controller at a budget.
     Budget(Key),
     /// The disruption controller at a pod that was evicted and not deleted.
@@ -83,7 +83,7 @@ impl State {
             Task::Kubelet(key) => self.kubelet(&key),
             Task::Schedule => self.schedule(),
             Task::Workload(plural, key) => self.sync_workload(&plural, &key),
-            Task::DaemonSets => self.sync_daemon_sets(),
+            Task::Daemons(node) => self.sync_daemons_of(&node),
             Task::Budget(key) => self.sync_budget(&key),
             Task::StaleDisruption(key) => self.clear_stale_disruption(&key),
             Task::Node(name) => self.sync_node(&name),

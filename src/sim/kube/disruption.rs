@@ -1,6 +1,6 @@
 //! The disruption controller (kubernetes: pkg/controller/disruption/disruption.go).
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
 
@@ -15,7 +15,7 @@ use crate::domain::{Moment, MomentExt};
 
 /// A pod that was granted and not deleted counts again after this long.
 const DELETION_TIMEOUT: Duration = Duration::from_mins(2);
-const BY: &str = "<disruption>";
+pub(super) const BY: &str = "<disruption>";
 
 /// What a budget comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,23 +31,69 @@ impl Arithmetic {
     }
 }
 
+/// The pods that a budget selects, counted as they change.
+#[derive(Debug, Default)]
+pub(super) struct Members {
+    /// `None` where there is no selector, or none that can be read: it selects nothing.
+    selector: Option<Labels>,
+    pods: usize,
+    healthy: usize,
+    /// The controllers of the pods by their UIDs: how many pods, and the name of one.
+    owners: BTreeMap<String, (Owner, usize, String)>,
+}
+
+impl Members {
+    fn selects(&self, pod: &Object) -> bool {
+        self.selector.as_ref().is_some_and(|s| s.matches(pod.labels()))
+    }
+
+    /// Counts a version of a pod in or out.
+    pub(super) fn count(&mut self, pod: Option<&Object>, into: bool) {
+        let Some(pod) = pod.filter(|p| self.selects(p)) else { return };
+        let Some(facts) = &pod.pod else { return };
+        let step = |n: &mut usize| *n = if into { *n + 1 } else { n.saturating_sub(1) };
+        step(&mut self.pods);
+        if facts.is_healthy() {
+            step(&mut self.healthy);
+        }
+        if let Some(owner) = &facts.owner {
+            let entry = self.owners.entry(owner.uid.clone()).or_insert_with(|| (owner.clone(), 0, pod.key().name.clone()));
+            step(&mut entry.1);
+            if entry.1 == 0 {
+                self.owners.remove(&owner.uid);
+            }
+        }
+    }
+}
+
 impl State {
+    /// Counts the pods of a budget that is new or selects anew.
+    pub(super) fn count_members(&mut self, key: &Key, old: Option<&Object>, new: &Object) {
+        let selector = new.value.at("spec.selector");
+        if old.is_some_and(|o| o.value.at("spec.selector") == selector) {
+            return;
+        }
+        let mut members = Members { selector: Labels::from_json(selector).and_then(Result::ok), ..Members::default() };
+        for pod in self.in_namespace("pods", &key.namespace) {
+            members.count(Some(pod), true);
+        }
+        self.index.budgets.insert(key.clone(), members);
+    }
+
     /// The budgets that select a pod.
-    pub(super) fn budgets_of(&self, pod: &Object) -> Vec<Arc<Value>> {
+    pub(super) fn budgets_of(&self, pod: &Object) -> Vec<Arc<Object>> {
         let keys = self.index.budgets.range(Key::new(pod.key().namespace.as_str(), "")..);
         let own = keys.take_while(|(k, _)| k.namespace == pod.key().namespace);
-        let matching = own.filter(|(_, selector)| selector.as_ref().is_some_and(|s| s.matches(pod.labels())));
-        matching.filter_map(|(k, _)| self.get("poddisruptionbudgets", k)).map(|o| Arc::new(o.value.clone())).collect()
+        let matching = own.filter(|(_, members)| members.selects(pod));
+        matching.filter_map(|(k, _)| self.get("poddisruptionbudgets", k)).cloned().collect()
     }
 
     /// The budgets that select a pod look again soon.
     pub(super) fn touch_budgets(&mut self, namespace: &str, pods: &[&Object]) {
         let at = self.now().plus(self.options.timing.disruption);
         let keys = self.index.budgets.range(Key::new(namespace, "")..).take_while(|(k, _)| k.namespace == namespace);
-        let touched: Vec<Key> = keys
-            .filter(|(_, selector)| selector.as_ref().is_some_and(|s| pods.is_empty() || pods.iter().any(|p| s.matches(p.labels()))))
-            .map(|(k, _)| k.clone())
-            .collect();
+        let touched: Vec<Key> =
+            keys.filter(|(_, members)| pods.is_empty() || pods.iter().any(|p| members.selects(p))).map(|(k, _)| k.clone()).collect();
         for key in touched {
             self.agenda.at(at, Task::Budget(key));
         }
@@ -60,12 +106,11 @@ impl State {
         }
         let Some(budget) = self.get("poddisruptionbudgets", key).cloned() else { return };
         let now = self.now();
-        let pods = self.pods_of_budget(key);
-        let (disrupted, again) = still_disrupted(&budget.value, &pods, now);
+        let (disrupted, again) = self.still_disrupted(&budget.value, now);
         if let Some(again) = again {
             self.agenda.at(again, Task::Budget(key.clone()));
         }
-        let sums = self.arithmetic(&budget.value, &pods, &disrupted);
+        let sums = self.arithmetic(&budget, &disrupted);
         self.change("poddisruptionbudgets", key, BY, |b| match sums {
             Ok(sums) => {
                 let generation = b.int("metadata.generation");
@@ -89,33 +134,23 @@ impl State {
         });
     }
 
-    fn pods_of_budget(&self, key: &Key) -> Vec<Arc<Object>> {
-        let Some(Some(selector)) = self.index.budgets.get(key) else { return Vec::new() };
-        self.pods_matching(&key.namespace, selector)
-    }
-
-    fn pods_matching(&self, namespace: &str, selector: &Labels) -> Vec<Arc<Object>> {
-        if let Some((label, value)) = selector.one_value() {
-            let keys = self.index.pods_by_label.get(&(namespace.to_owned(), label.to_owned(), value.to_owned()));
-            let pods = keys.into_iter().flatten().filter_map(|k| self.get("pods", k));
-            return pods.filter(|p| selector.matches(p.labels())).cloned().collect();
-        }
-        self.in_namespace("pods", namespace).filter(|p| selector.matches(p.labels())).cloned().collect()
-    }
-
-    fn arithmetic(&self, budget: &Value, pods: &[Arc<Object>], disrupted: &Map<String, Value>) -> Result<Arithmetic, String> {
-        let counts = |o: &&Arc<Object>| o.pod.as_ref().is_some_and(super::object::PodFacts::is_healthy) && !disrupted.contains_key(&o.key().name);
-        let healthy = number(pods.iter().filter(counts).count());
+    fn arithmetic(&self, budget: &Object, disrupted: &Map<String, Value>) -> Result<Arithmetic, String> {
+        let Some(members) = self.index.budgets.get(budget.key()) else { return Ok(Arithmetic { expected: 0, desired: 0, healthy: 0 }) };
+        let pod = |name: &String| self.pod(&Key::new(budget.key().namespace.as_str(), name.as_str()));
+        let granted = disrupted.keys().filter(|name| pod(name).is_some_and(|(o, f)| f.is_healthy() && members.selects(o))).count();
+        let healthy = number(members.healthy.saturating_sub(granted));
+        let namespace = &budget.key().namespace;
+        let budget = &budget.value;
         let (min, max) = (budget.at("spec.minAvailable"), budget.at("spec.maxUnavailable"));
         let (expected, desired) = if let Some(max) = IntOrShare::read(max) {
-            let expected = self.expected_scale(pods)?;
+            let expected = self.expected_scale(members, namespace)?;
             (expected, (expected - max.of(expected)).max(0))
         } else {
             match IntOrShare::read(min) {
                 None => (0, 0),
-                Some(IntOrShare::Int(n)) => (number(pods.len()), n),
+                Some(IntOrShare::Int(n)) => (number(members.pods), n),
                 Some(share) => {
-                    let expected = self.expected_scale(pods)?;
+                    let expected = self.expected_scale(members, namespace)?;
                     (expected, share.of(expected))
                 }
             }
@@ -123,21 +158,14 @@ impl State {
         Ok(Arithmetic { expected, desired, healthy })
     }
 
-    /// The sum of what the controllers of the pods want.
-    fn expected_scale(&self, pods: &[Arc<Object>]) -> Result<i64, String> {
-        let mut scales = std::collections::BTreeMap::new();
-        for pod in pods {
-            // A pod without a controller counts for nothing here.
-            let Some(owner) = pod.pod.as_ref().and_then(|p| p.owner.as_ref()) else { continue };
-            if scales.contains_key(&owner.uid) {
-                continue;
-            }
-            let (uid, scale) =
-                self.scale_of(owner, &pod.key().namespace).ok_or_else(|| format!("found no controllers for pod {:?}", pod.key().name))?;
-            scales.insert(owner.uid.clone(), (uid, scale));
+    /// The sum of what the controllers of the pods want. A pod without a controller counts for nothing here.
+    fn expected_scale(&self, members: &Members, namespace: &str) -> Result<i64, String> {
+        let mut scales = BTreeMap::new();
+        for (owner, _, pod) in members.owners.values() {
+            let (uid, scale) = self.scale_of(owner, namespace).ok_or_else(|| format!("found no controllers for pod {pod:?}"))?;
+            scales.insert(uid, scale);
         }
-        let by_controller: std::collections::BTreeMap<_, _> = scales.into_values().collect();
-        Ok(by_controller.values().sum())
+        Ok(scales.values().sum())
     }
 
     /// The controller that has the last word about an owner's pods, and how many it wants.
@@ -162,13 +190,29 @@ impl State {
         }
         let mut overrun = Vec::new();
         for budget in self.budgets_of(pod) {
-            let key = Key::of(&budget);
-            let sums = self.arithmetic(&budget, &self.pods_of_budget(&key), &Map::new());
+            let sums = self.arithmetic(&budget, &Map::new());
             if sums.is_ok_and(|s| s.healthy - 1 < s.desired) {
-                overrun.push(key.name);
+                overrun.push(budget.key().name.clone());
             }
         }
         overrun
+    }
+
+    /// The granted pods that are neither terminating, nor gone, nor overdue; and when the next one will be overdue.
+    fn still_disrupted(&self, budget: &Value, now: Moment) -> (Map<String, Value>, Option<Moment>) {
+        let mut kept = Map::new();
+        let mut next: Option<Moment> = None;
+        let namespace = budget.text("metadata.namespace");
+        for (name, since) in budget.at("status.disruptedPods").as_object().into_iter().flatten() {
+            let waiting = self.pod(&Key::new(namespace, name.as_str())).is_some_and(|(_, p)| p.deletion.is_none());
+            let Some(granted) = since.as_str().and_then(|s| s.parse::<Moment>().ok()).filter(|_| waiting) else { continue };
+            let until = granted.plus(DELETION_TIMEOUT);
+            if until > now {
+                kept.insert(name.clone(), since.clone());
+                next = Some(next.map_or(until, |n| n.min(until)));
+            }
+        }
+        (kept, next.map(|n| plus_seconds(n, 1)))
     }
 
     /// An eviction that is not followed by a deletion is taken back after a while.
@@ -185,22 +229,6 @@ impl State {
             self.change("pods", key, BY, |p| p.set_condition("DisruptionTarget", "False", "EvictionByEvictionAPI", "", now));
         }
     }
-}
-
-/// The granted pods that are neither terminating, nor gone, nor overdue; and when the next one will be overdue.
-fn still_disrupted(budget: &Value, pods: &[Arc<Object>], now: Moment) -> (Map<String, Value>, Option<Moment>) {
-    let mut kept = Map::new();
-    let mut next: Option<Moment> = None;
-    for (name, since) in budget.at("status.disruptedPods").as_object().into_iter().flatten() {
-        let waiting = pods.iter().any(|p| p.key().name == *name && !p.is_terminating());
-        let Some(since) = since.as_str().and_then(|s| s.parse::<Moment>().ok()).filter(|_| waiting) else { continue };
-        let until = since.plus(DELETION_TIMEOUT);
-        if until > now {
-            kept.insert(name.clone(), super::json::seconds(since).into());
-            next = Some(next.map_or(until, |n| n.min(until)));
-        }
-    }
-    (kept, next.map(|n| plus_seconds(n, 1)))
 }
 
 fn number(n: usize) -> i64 {

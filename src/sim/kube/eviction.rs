@@ -118,14 +118,14 @@ impl State {
         let Some(facts) = &pod.pod else { return Err(Failure::no_such_resource()) };
         if facts.is_finished() || facts.phase == "Pending" || facts.deletion.is_some() {
             return match self.mark_and_delete(call, eviction, &pod) {
-                Err(f) if f.reason == "Conflict" && eviction.options.revision.is_none() && eviction.options.uid.is_none() => Ok(Try::Again(f)),
+                Err(f) if f.reason == "Conflict" && eviction.options.revision.is_none() => Ok(Try::Again(f)),
                 other => other.map(Try::Done),
             };
         }
         let budgets = self.budgets_of(&pod);
         let budget = match budgets.as_slice() {
             [] => return self.mark_and_delete(call, eviction, &pod).map(Try::Done),
-            [one] => one,
+            [one] => &one.value,
             _ => {
                 let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
                 return Err(Failure::new(500, "", message));
@@ -133,7 +133,7 @@ impl State {
         };
         let answer = if !facts.ready && may_ignore(budget) { Answer::Ignored } else { self.decrement(call, eviction, budget)? };
         match (self.mark_and_delete(call, eviction, &pod), answer) {
-            (Err(f), Answer::Ignored) if f.reason == "Conflict" && eviction.options.revision.is_none() && eviction.options.uid.is_none() => {
+            (Err(f), Answer::Ignored) if f.reason == "Conflict" && eviction.options.revision.is_none() => {
                 Err(still_processed(budget.text("metadata.name")))
             }
             (other, _) => other.map(Try::Done),

@@ -31,6 +31,7 @@ mod react;
 mod render;
 mod request;
 mod rules;
+mod scenario;
 mod scheduler;
 mod selector;
 mod server;
@@ -38,6 +39,7 @@ mod store;
 mod table;
 #[cfg(test)]
 mod tests;
+mod trouble;
 mod validate;
 mod verbs;
 mod watch;

@@ -112,9 +112,9 @@ impl State {
     /// What the node controllers make of a node: its condition, its taints, its end.
     pub(super) fn sync_node(&mut self, name: &str) {
         let (now, key) = (self.now(), Key::cluster(name));
-        let Some(machine) = self.machines.get(name).cloned() else { return };
+        let Some((gone, silent_since, ready_at)) = self.machines.get(name).map(|m| (m.gone, m.silent_since, m.ready_at)) else { return };
         let Some(node) = self.get("nodes", &key).cloned() else { return };
-        if let (Some(gone), Some(after)) = (machine.gone, self.options.timing.node_deletion) {
+        if let (Some(gone), Some(after)) = (gone, self.options.timing.node_deletion) {
             if gone.plus(after) <= now {
                 self.delete("nodes", &key, &DeleteOptions::default(), "<cloud-node>");
                 return;
@@ -122,11 +122,11 @@ impl State {
             self.agenda.at(gone.plus(after), Task::Node(name.to_owned()));
         }
         let was = node.value.condition("Ready").to_owned();
-        let (ready, next) = match machine.silent_since.map(|since| since.plus(self.options.timing.node_silence)) {
+        let (ready, next) = match silent_since.map(|since| since.plus(self.options.timing.node_silence)) {
             Some(unknown) if unknown <= now => ("Unknown", None),
             Some(unknown) => (was.as_str(), Some(unknown)),
-            None if machine.ready_at <= now => ("True", None),
-            None => ("False", Some(machine.ready_at)),
+            None if ready_at <= now => ("True", None),
+            None => ("False", Some(ready_at)),
         };
         if let Some(next) = next {
             self.agenda.at(next, Task::Node(name.to_owned()));

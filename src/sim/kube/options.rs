@@ -82,7 +82,6 @@ impl Timing {
         Self {
             controllers: Duration::ZERO,
             scheduler: Duration::ZERO,
-            disruption: Duration::ZERO,
             start: Duration::ZERO,
             ready: Duration::ZERO,
             stop: Duration::ZERO,

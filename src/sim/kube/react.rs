@@ -1,5 +1,7 @@
 //! What a change makes others look at.
 
+use std::time::Duration;
+
 use super::{
     agenda::Task,
     journal::{Entry, Fact},
@@ -10,17 +12,17 @@ use super::{
 };
 use crate::domain::MomentExt;
 
+/// The status of a DaemonSet follows its pods this much later: it takes a look at every node.
+const DAEMON_STATUS: Duration = Duration::from_secs(1);
+
 impl State {
     /// Every write comes through here, after it is stored.
     pub(super) fn react(&mut self, plural: &str, key: &Key, old: Option<&Object>, new: Option<&Object>, by: &str) {
         match plural {
             "pods" => self.react_to_pod(key, old, new, by),
             "nodes" => self.react_to_node(key, old, new, by),
-            "poddisruptionbudgets" => {
-                let spec = |o: Option<&Object>| o.map(|o| o.value.at("spec").clone());
-                if new.is_some() && spec(old) != spec(new) {
-                    self.agenda.at(self.now().plus(self.options.timing.disruption), Task::Budget(key.clone()));
-                }
+            "poddisruptionbudgets" if new.is_some() && by != super::disruption::BY => {
+                self.agenda.at(self.now().plus(self.options.timing.disruption), Task::Budget(key.clone()));
             }
             "deployments" | "replicasets" | "statefulsets" | "daemonsets" | "jobs" => self.react_to_workload(plural, key, old, new),
             _ => {}
@@ -57,6 +59,9 @@ impl State {
             }
         } else if let Some(was) = was {
             self.note(by, Fact::PodGone(was.reference(key)));
+            if let Some(node) = was.node.as_ref().filter(|_| was.owner.as_ref().is_some_and(|o| o.kind == "DaemonSet")) {
+                self.agenda.at(soon, Task::Daemons(node.clone()));
+            }
             self.conflicts.remove(key);
             if !self.index.unbound.is_empty() {
                 self.agenda.at(now.plus(self.options.timing.scheduler), Task::Schedule);
@@ -66,12 +71,13 @@ impl State {
             for owner in [was, is].into_iter().flatten().filter_map(|p| p.owner.as_ref()) {
                 if let Some(plural) = plural_of(&owner.api_version, &owner.kind) {
                     let owner = Key::new(key.namespace.as_str(), owner.name.as_str());
-                    self.agenda.at(soon, Task::Workload(plural.to_owned(), owner));
+                    // A DaemonSet's pods are seen to node by node; only its status counts them all.
+                    let at = if plural == "daemonsets" { now.plus(DAEMON_STATUS) } else { soon };
+                    self.agenda.at(at, Task::Workload(plural.to_owned(), owner));
                 }
             }
         }
-        let labels = |o: Option<&Object>| o.map(|o| o.labels().clone());
-        if was != is || labels(old) != labels(new) {
+        if was != is || old.map(Object::labels) != new.map(Object::labels) {
             let pods: Vec<&Object> = old.into_iter().chain(new).collect();
             self.touch_budgets(&key.namespace, &pods);
         }
@@ -94,9 +100,13 @@ impl State {
             let fact = if cordoned(new) { Fact::Cordoned } else { Fact::Uncordoned };
             self.note(by, fact(name.clone()));
         }
-        let matters = |o: Option<&Object>| o.map(|o| (o.value.at("spec").clone(), o.labels().clone(), o.value.condition("Ready").to_owned()));
-        if matters(old) != matters(new) {
-            self.agenda.at(soon, Task::DaemonSets);
+        let same = |(a, b): (&Object, &Object)| {
+            a.value.at("spec") == b.value.at("spec") && a.labels() == b.labels() && a.value.condition("Ready") == b.value.condition("Ready")
+        };
+        if !old.zip(new).is_some_and(same) {
+            if new.is_some() {
+                self.agenda.at(soon, Task::Daemons(name.clone()));
+            }
             self.agenda.at(now.plus(self.options.timing.scheduler), Task::Schedule);
             if new.is_some() {
                 self.agenda.at(soon, Task::Node(name.clone()));
@@ -115,16 +125,14 @@ impl State {
 
     fn react_to_workload(&mut self, plural: &str, key: &Key, old: Option<&Object>, new: Option<&Object>) {
         let soon = self.now().plus(self.options.timing.controllers);
-        let spec = |o: Option<&Object>| o.map(|o| o.value.at("spec").clone());
-        if new.is_some() && spec(old) != spec(new) {
+        if new.is_some() && old.map(|o| o.value.at("spec")) != new.map(|o| o.value.at("spec")) {
             self.agenda.at(soon, Task::Workload(plural.to_owned(), key.clone()));
         }
         let owner = new.or(old).and_then(|o| super::object::Owner::of(&o.value)).filter(|_| plural == "replicasets");
         if let Some(owner) = owner {
             self.agenda.at(soon, Task::Workload("deployments".to_owned(), Key::new(key.namespace.as_str(), owner.name)));
         }
-        let scale = |o: Option<&Object>| o.map(|o| o.value.at("spec.replicas").clone());
-        if scale(old) != scale(new) {
+        if old.map(|o| o.value.at("spec.replicas")) != new.map(|o| o.value.at("spec.replicas")) {
             self.touch_budgets(&key.namespace, &[]);
         }
     }

@@ -24,28 +24,28 @@ impl State {
             return;
         }
         let mut places = self.places();
-        let mut kin: BTreeMap<(String, String), usize> = BTreeMap::new();
+        let mut kin: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
         for key in self.index.unbound.clone() {
             let Some((pod, facts)) = self.pod(&key).map(|(o, f)| (Arc::clone(o), f.clone())) else { continue };
-            let family = facts.owner.as_ref().map_or_else(|| facts.uid.clone(), |o| o.uid.clone());
-            if kin.range((family.clone(), String::new())..).next().is_none_or(|((f, _), _)| *f != family) {
-                self.count_kin(&family, &mut kin);
-            }
-            let count = |name: &str| kin.get(&(family.clone(), name.to_owned())).copied().unwrap_or_default();
-            let fitting = places.iter_mut().filter(|p| p.pods < p.room && fits(&pod, &p.node));
-            let best = fitting.min_by_key(|p| (count(&p.node.key().name), p.pods));
-            if let Some(place) = best {
-                place.pods += 1;
-                let name = place.node.key().name.clone();
-                *kin.entry((family, name.clone())).or_default() += 1;
-                self.bind(&key, &name, BY);
-            } else {
-                let message = format!("0/{} nodes are available.", self.all("nodes").count());
-                let now = self.now();
-                if pod.value.condition("PodScheduled") != "False" {
-                    self.change("pods", &key, BY, |p| p.set_condition("PodScheduled", "False", "Unschedulable", &message, now));
+            let family = facts.owner.map_or(facts.uid, |o| o.uid);
+            let kin = kin.entry(family).or_insert_with_key(|family| self.count_kin(family));
+            match best(&mut places, kin, &pod) {
+                Some(place) => {
+                    place.pods += 1;
+                    let name = place.node.key().name.clone();
+                    *kin.entry(name.clone()).or_default() += 1;
+                    self.bind(&key, &name, BY);
                 }
+                None => self.say_unschedulable(&key, &pod),
             }
+        }
+    }
+
+    fn say_unschedulable(&mut self, key: &Key, pod: &Object) {
+        if pod.value.condition("PodScheduled") != "False" {
+            let message = format!("0/{} nodes are available.", self.all("nodes").count());
+            let now = self.now();
+            self.change("pods", key, BY, |p| p.set_condition("PodScheduled", "False", "Unschedulable", &message, now));
         }
     }
 
@@ -59,12 +59,14 @@ impl State {
         .collect()
     }
 
-    fn count_kin(&self, family: &str, kin: &mut BTreeMap<(String, String), usize>) {
+    fn count_kin(&self, family: &str) -> BTreeMap<String, usize> {
+        let mut kin = BTreeMap::new();
         for pod in self.owned("pods", family) {
             if let Some(node) = pod.pod.as_ref().filter(|p| p.is_active()).and_then(|p| p.node.clone()) {
-                *kin.entry((family.to_owned(), node)).or_default() += 1;
+                *kin.entry(node).or_default() += 1;
             }
         }
+        kin
     }
 
     /// Binds a pod to a node.
@@ -75,6 +77,19 @@ impl State {
             p.set_condition("PodScheduled", "True", "", "", now);
         });
     }
+}
+
+/// The place with the fewest of the pod's kin, then the fewest pods, then the first by name.
+fn best<'a>(places: &'a mut [Place], kin: &BTreeMap<String, usize>, pod: &Object) -> Option<&'a mut Place> {
+    let mut best: Option<((usize, usize), &'a mut Place)> = None;
+    for place in places.iter_mut().filter(|p| p.pods < p.room) {
+        let score = (kin.get(&place.node.key().name).copied().unwrap_or_default(), place.pods);
+        // What fits is dearer to find out than what is better.
+        if best.as_ref().is_none_or(|(b, _)| score < *b) && fits(pod, &place.node) {
+            best = Some((score, place));
+        }
+    }
+    best.map(|(_, place)| place)
 }
 
 /// Labels and taints of the node let the pod in.

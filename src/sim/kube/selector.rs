@@ -53,14 +53,6 @@ impl Labels {
         self.0.is_empty()
     }
 
-    /// A label and the one value that it must have.
-    pub(super) fn one_value(&self) -> Option<(&str, &str)> {
-        self.0.iter().find_map(|(key, demand)| match demand {
-            Demand::In(set) if set.len() == 1 => Some((key.as_str(), set.first()?.as_str())),
-            _ => None,
-        })
-    }
-
     pub(super) fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.0.iter().all(|(key, demand)| {
             let value = labels.get(key);

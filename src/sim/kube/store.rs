@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{
     agenda::Agenda,
+    disruption::Members,
     faults::{EvictionReview, EvictionVerdict},
     journal::Journal,
     json::{Look, seconds},
@@ -18,7 +19,6 @@ use super::{
     object::{Key, Object, Owner, PodFacts, Shown},
     options::Options,
     rules::Rules,
-    selector::Labels,
     watch::Watches,
 };
 use crate::{controller::Clock, domain::Moment};
@@ -82,10 +82,8 @@ pub(super) struct Index {
     pub(super) owned: BTreeMap<String, BTreeSet<(String, Key)>>,
     /// Pods that wait for the scheduler.
     pub(super) unbound: BTreeSet<Key>,
-    /// By namespace, label and value.
-    pub(super) pods_by_label: BTreeMap<(String, String, String), BTreeSet<Key>>,
-    /// The selectors of the disruption budgets; `None` where there is none or it cannot be read.
-    pub(super) budgets: BTreeMap<Key, Option<Labels>>,
+    /// The disruption budgets, and what their pods come to.
+    pub(super) budgets: BTreeMap<Key, Members>,
 }
 
 impl Index {
@@ -100,33 +98,13 @@ impl Index {
             } else {
                 self.unbound.remove(key);
             }
-            self.update_labels(key, old, new);
         }
-        if plural == "poddisruptionbudgets" {
-            match new {
-                Some(budget) => {
-                    let selector = Labels::from_json(budget.value.at("spec.selector")).and_then(Result::ok);
-                    self.budgets.insert(key.clone(), selector);
-                }
-                None => drop(self.budgets.remove(key)),
+        if plural == "pods" {
+            let own = self.budgets.range_mut(Key::new(key.namespace.as_str(), "")..).take_while(|(k, _)| k.namespace == key.namespace);
+            for (_, members) in own {
+                members.count(old, false);
+                members.count(new, true);
             }
-        }
-    }
-
-    fn update_labels(&mut self, key: &Key, old: Option<&Object>, new: Option<&Object>) {
-        if let (Some(old), Some(new)) = (old, new)
-            && old.labels() == new.labels()
-        {
-            return;
-        }
-        let entry = |label: &String, value: &String| (key.namespace.clone(), label.clone(), value.clone());
-        for (label, value) in old.into_iter().flat_map(Object::labels) {
-            if let Some(set) = self.pods_by_label.get_mut(&entry(label, value)) {
-                set.remove(key);
-            }
-        }
-        for (label, value) in new.into_iter().flat_map(Object::labels) {
-            self.pods_by_label.entry(entry(label, value)).or_default().insert(key.clone());
         }
     }
 }
@@ -274,6 +252,9 @@ impl State {
         let key = object.key().clone();
         let old = self.shelves.get_mut(&kind.plural).and_then(|s| s.objects.insert(key.clone(), Arc::clone(&object)));
         self.index.update(&kind.plural, &key, old.as_deref(), Some(&object));
+        if kind.plural == "poddisruptionbudgets" {
+            self.count_members(&key, old.as_deref(), &object);
+        }
         let change = Change { old: old.as_ref().map(|o| Arc::clone(&o.shown)), new: Arc::clone(&object.shown), deleted: false };
         self.publish(&kind.plural, change);
         self.react(&kind.plural, &key, old.as_deref(), Some(&object), by);
@@ -318,6 +299,9 @@ impl State {
         value.put("metadata.resourceVersion", self.revision.to_string());
         let last = Object::new(&kind, value, self.revision);
         self.index.update(plural, key, Some(&old), None);
+        if plural == "poddisruptionbudgets" {
+            self.index.budgets.remove(key);
+        }
         self.publish(plural, Change { old: Some(Arc::clone(&old.shown)), new: last.shown, deleted: true });
         self.react(plural, key, Some(&old), None, by);
         Some(old)

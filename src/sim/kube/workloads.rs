@@ -75,39 +75,45 @@ impl State {
         self.count_replicas("statefulsets", set, by);
     }
 
-    /// All DaemonSets: a node came, went, or changed.
-    pub(super) fn sync_daemon_sets(&mut self) {
+    /// All DaemonSets at one node that came or changed, or where one of their pods went.
+    pub(super) fn sync_daemons_of(&mut self, node: &str) {
+        let Some(node) = self.get("nodes", &Key::cluster(node)).cloned() else { return };
         for set in self.all("daemonsets").cloned().collect::<Vec<_>>() {
-            self.sync_daemon_set(&set);
+            self.sync_daemon(&set, &daemon_pod(&set), &node);
         }
     }
 
-    fn sync_daemon_set(&mut self, set: &Arc<Object>) {
+    /// One DaemonSet at one node; says whether its pod is to run there.
+    fn sync_daemon(&mut self, set: &Arc<Object>, template: &Value, node: &Object) -> bool {
         let by = "<daemonset>";
-        let mut by_node = std::collections::BTreeMap::<String, Vec<Arc<Object>>>::new();
-        for pod in self.owned("pods", set.uid()) {
-            if let Some(node) = facts(&pod).and_then(|f| f.node.clone()) {
-                by_node.entry(node).or_default().push(pod);
-            }
+        let (may_run, may_stay) = daemon_may(template, node);
+        let is_own = |f: &PodFacts| f.owner.as_ref().is_some_and(|o| o.uid == set.uid());
+        let keys = self.index.pods_by_node.get(&node.key().name).into_iter().flatten();
+        let pods: Vec<(Key, bool)> = keys
+            .filter_map(|k| Some((k, self.pod(k)?.1)))
+            .filter(|(_, f)| is_own(f))
+            .map(|(k, f)| (k.clone(), f.deletion.is_none() && (f.is_finished() || !may_stay)))
+            .collect();
+        if may_run && pods.is_empty() {
+            let mut pod = template.clone();
+            pod.put("spec.nodeName", node.key().name.as_str());
+            self.add("pods", pod, by);
         }
+        for (key, _) in pods.into_iter().filter(|(_, goes)| *goes) {
+            self.delete("pods", &key, &DeleteOptions::default(), by);
+        }
+        may_run
+    }
+
+    fn sync_daemon_set(&mut self, set: &Arc<Object>) {
         let template = daemon_pod(set);
-        let mut wanted = 0;
+        let mut wanted = 0_usize;
         for node in self.all("nodes").cloned().collect::<Vec<_>>() {
-            let (may_run, may_stay) = daemon_may(&template, &node);
-            wanted += usize::from(may_run);
-            let pods = by_node.get(&node.key().name).map_or(&[][..], Vec::as_slice);
-            for pod in pods.iter().filter(|p| facts(p).is_some_and(|f| f.deletion.is_none() && (f.is_finished() || !may_stay))) {
-                self.delete("pods", pod.key(), &DeleteOptions::default(), by);
-            }
-            if may_run && pods.is_empty() {
-                let mut pod = template.clone();
-                pod.put("spec.nodeName", node.key().name.as_str());
-                self.add("pods", pod, by);
-            }
+            wanted += usize::from(self.sync_daemon(set, &template, &node));
         }
         let pods: Vec<_> = self.owned("pods", set.uid());
         let ready = pods.iter().filter(|p| facts(p).is_some_and(PodFacts::is_healthy)).count();
-        self.change("daemonsets", set.key(), by, |v| {
+        self.change("daemonsets", set.key(), "<daemonset>", |v| {
             let generation = v.int("metadata.generation");
             v.put("status.observedGeneration", generation);
             v.put("status.desiredNumberScheduled", wanted);
