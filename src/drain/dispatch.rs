@@ -83,14 +83,15 @@ pub enum DispatchInput {
     Budget(Budget),
     /// A disruption budget was deleted.
     BudgetGone(BudgetKey),
-    /// The brake of one node is on or off.
+    /// The brake of one node is on or off; said after its drain was closed, it must be said again to the next one.
     Paused {
         /// The node.
         node: NodeName,
         /// On.
         paused: bool,
     },
-    /// The brake of all is on or off.
+    /// The brake of all is on or off. The drains are told as well, each by [`Input::Paused`](super::Input::Paused): they neither force
+    /// nor end by their deadline then.
     PausedAll(bool),
     /// An interruption was received and is not decided yet.
     Arrived,

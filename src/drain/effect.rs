@@ -10,7 +10,8 @@ use crate::domain::{Moment, PodKey, PodUid};
 pub enum Effect {
     /// To be fed to the dispatcher, as it is.
     Dispatch(DispatchInput),
-    /// Is there such a DaemonSet (apps/v1)? Asked once per drain; answered by [`Input::DaemonSet`](super::Input::DaemonSet).
+    /// Is there such a DaemonSet (apps/v1)? Asked once per drain; must be answered by
+    /// [`Input::DaemonSet`](super::Input::DaemonSet): until then the drain cannot end as empty. A failure that lasts is `Unreadable`.
     AskDaemonSet {
         /// Its namespace.
         namespace: String,

@@ -10,7 +10,8 @@
 //!    `None`: it feeds [`DispatchInput::Withdrawn`]. Else it sends the order, and feeds the answer first to the dispatcher
 //!    ([`DispatchInput::Answer`] with [`classify`]'s class), then to the drain ([`Input::Answer`]). Every order sent must be answered in the end
 //!    (code 0 when the answer did not come in time), also when its drain has ended by then: the dispatcher counts what is under way.
-//! 3. Both give `next_wake`; at that moment they want a `Tick`.
+//! 3. The dispatcher is told of all budgets before the first drain begins: what it does not know of it cannot keep to.
+//! 4. Both give `next_wake`; at that moment they want a `Tick`.
 //!
 //! Both are synchronous and deterministic: the same inputs at the same moments give the same effects.
 

@@ -2,6 +2,8 @@
 #![allow(clippy::indexing_slicing, reason = "a test may panic")]
 
 mod answers;
+mod bench;
+mod budgets;
 mod dispatch;
 mod graces;
 mod judge;

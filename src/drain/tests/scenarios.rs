@@ -371,7 +371,7 @@ fn c54_the_own_pod_goes_after_leadership_was_handed_over() {
 }
 
 #[test]
-fn a_silent_server_is_asked_until_the_deadline() {
+fn c48_a_silent_server_is_asked_until_the_deadline() {
     let mut w = World::new();
     w.add_pod(on("n1", "a"));
     w.answer = Some(Box::new(|_, _| Some(answer(0, "", "connection refused"))));

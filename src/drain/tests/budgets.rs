@@ -1,0 +1,205 @@
+//! The dispatcher alone: what it makes of disruption budgets.
+
+use super::{bench::*, *};
+
+#[test]
+fn under_a_budget_go_as_many_as_it_allows_at_most_eight_at_least_one() {
+    for (allowed, at_once) in [(0, 1), (1, 1), (3, 3), (8, 8), (50, 8)] {
+        let mut b = Bench::new();
+        b.budget(at(0), allowed);
+        for name in names("p", 40) {
+            b.want(at(0), "n1", pod(&name));
+        }
+        assert_eq!(b.gone.len(), at_once, "{allowed} allowed");
+    }
+}
+
+#[test]
+fn budgets_do_not_hold_each_other() {
+    let mut b = Bench::new();
+    b.budget(at(0), 0);
+    b.want(at(0), "n1", pod("a"));
+    b.want(at(0), "n1", pod("b"));
+    b.want(at(0), "n1", other("c"));
+    assert_eq!(b.gone, ["a", "c"]);
+}
+
+#[test]
+fn a_first_try_is_always_made_and_a_refused_pod_waits_for_its_budget() {
+    let mut b = Bench::new();
+    b.budget(at(0), 0);
+    for name in names("p", 3) {
+        b.want(at(0), "n1", pod(&name));
+    }
+    assert_eq!(b.answer(at(0), "p000", Class::Budget), ["p001"]);
+    assert_eq!(b.answer(at(0), "p001", Class::Budget), ["p002"]);
+    assert!(b.answer(at(0), "p002", Class::Budget).is_empty());
+    assert!(b.budget(at(1), 0).is_empty(), "a change that does not help");
+    assert_eq!(b.budget(at(2), 1), ["p000"], "one is allowed, one goes");
+    assert!(b.answer(at(2), "p000", Class::Accepted).is_empty(), "what it used is not shown by the status yet");
+    assert!(b.budget(at(3), 0).is_empty());
+    assert_eq!(b.budget(at(4), 2), ["p001", "p002"]);
+}
+
+#[test]
+fn when_a_budget_frees_more_than_eight_eight_go() {
+    let mut b = Bench::new();
+    b.budget(at(0), 0);
+    for name in names("p", 20) {
+        b.want(at(0), "n1", pod(&name));
+    }
+    for name in names("p", 20) {
+        b.answer(at(0), &name, Class::Budget);
+    }
+    assert_eq!(b.budget(at(1), 15).len(), 8);
+    assert_eq!(b.answer(at(1), "p000", Class::Accepted).len(), 1);
+    assert_eq!(b.answer(at(1), "p001", Class::Budget).len(), 0, "the server knows better");
+}
+
+#[test]
+fn a_status_that_shows_our_own_eviction_before_its_answer_is_not_counted_twice() {
+    let mut b = Bench::new();
+    b.budget(at(0), 3);
+    for name in names("p", 9) {
+        b.want(at(0), "n1", pod(&name));
+    }
+    assert_eq!(b.gone.len(), 3);
+    for allowed in [2, 1, 0] {
+        assert!(b.budget(at(1), allowed).is_empty());
+    }
+    for name in ["p000", "p001", "p002"] {
+        let next = b.answer(at(1), name, Class::Accepted);
+        assert_eq!(next.len(), usize::from(name == "p002"), "the first try of a next one, when nothing is under way");
+    }
+}
+
+#[test]
+fn what_the_status_shows_before_the_answers_is_all_that_was_used() {
+    let mut b = Bench::new();
+    b.budget(at(0), 6);
+    b.want(at(0), "n1", pod("a"));
+    b.want(at(0), "n1", pod("b"));
+    b.budget(at(1), 5);
+    b.budget(at(1), 4);
+    b.answer(at(1), "a", Class::Accepted);
+    b.answer(at(1), "b", Class::Accepted);
+    let gone: usize = names("p", 9).iter().map(|name| b.want(at(1), "n1", pod(name)).len()).sum();
+    assert_eq!(gone, 4);
+}
+
+#[test]
+fn a_budget_that_frees_while_a_refusal_is_on_its_way_is_not_missed() {
+    let mut b = Bench::new();
+    b.budget(at(0), 0);
+    b.want(at(0), "n1", pod("a"));
+    assert!(b.budget(at(1), 1).is_empty(), "its order is under way");
+    assert_eq!(b.answer(at(1), "a", Class::Budget), ["a"]);
+}
+
+#[test]
+fn what_an_eviction_used_is_given_up_when_no_status_shows_it() {
+    let mut b = Bench::new();
+    b.budget(at(0), 2);
+    for name in names("p", 4) {
+        b.want(at(0), "n1", pod(&name));
+    }
+    b.answer(at(0), "p000", Class::Accepted);
+    // The second and, as first try, the third.
+    assert_eq!(b.answer(at(0), "p001", Class::Accepted), ["p002"]);
+    b.answer(at(0), "p002", Class::Budget);
+    b.answer(at(0), "p003", Class::Budget);
+    // The status went 2, 0, 1 and the zero was not seen: one is free.
+    assert!(b.budget(at(1), 1).is_empty());
+    assert_eq!(b.d.next_wake(), Some(at(2)));
+    assert_eq!(b.step(at(2), DispatchInput::Tick).len(), 1);
+}
+
+#[test]
+fn a_pod_goes_again_when_its_own_readiness_or_labels_change() {
+    let mut b = Bench::new();
+    b.budget(at(0), 0);
+    b.want(at(0), "n1", pod("a"));
+    b.answer(at(0), "a", Class::Budget);
+    assert!(b.want(at(1), "n1", pod("a")).is_empty(), "nothing changed");
+    assert_eq!(b.want(at(2), "n1", Pod { ready: false, ..pod("a") }), ["a"]);
+    b.want(at(2), "n1", Pod { labels: [].into(), ..pod("a") });
+    assert_eq!(b.answer(at(2), "a", Class::Budget), ["a"], "it changed while its order was under way");
+}
+
+#[test]
+fn pods_that_are_not_ready_wake_when_their_budget_is_healthy_enough() {
+    let mut b = Bench::new();
+    let unhealthy = Budget { healthy: 1, desired: 2, ..budget("pdb", 0) };
+    b.step(at(0), DispatchInput::Budget(unhealthy.clone()));
+    b.want(at(0), "n1", Pod { ready: false, ..pod("a") });
+    b.want(at(0), "n1", pod("b"));
+    b.answer(at(0), "a", Class::Budget);
+    b.answer(at(0), "b", Class::Budget);
+    assert_eq!(b.step(at(1), DispatchInput::Budget(Budget { healthy: 2, ..unhealthy })), ["a"]);
+}
+
+#[test]
+fn a_budget_that_is_made_or_deleted_or_spoken_anew_wakes_its_pods() {
+    let mut b = Bench::new();
+    b.want(at(0), "n1", pod("a"));
+    b.answer(at(0), "a", Class::Budget);
+    assert_eq!(b.budget(at(1), 0), ["a"], "made (the watch was behind)");
+    b.answer(at(1), "a", Class::Budget);
+    let selector = Selector::from_parts([("app".to_owned(), "else".to_owned())], []);
+    let changed = Budget { selector, generation: 2, observed: 2, ..budget("pdb", 0) };
+    assert_eq!(b.step(at(2), DispatchInput::Budget(changed)), ["a"], "it counts the pod no more");
+    b.answer(at(2), "a", Class::Budget);
+    b.budget(at(3), 0);
+    b.answer(at(3), "a", Class::Budget);
+    assert_eq!(b.step(at(4), DispatchInput::BudgetGone(budget("pdb", 0).key)), ["a"], "deleted");
+}
+
+#[test]
+fn s08_a_lagging_budget_is_tried_after_ten_seconds_or_when_it_has_caught_up() {
+    let lag = Class::BudgetLagging { retry_after: seconds(10) };
+    let mut b = Bench::new();
+    let behind = Budget { generation: 2, ..budget("pdb", 1) };
+    b.step(at(0), DispatchInput::Budget(behind.clone()));
+    b.want(at(0), "n1", pod("a"));
+    assert!(b.answer(at(0), "a", lag).is_empty());
+    assert_eq!(b.step(at(1), DispatchInput::Budget(Budget { observed: 2, ..behind })), ["a"]);
+    b.answer(at(1), "a", lag);
+    let wake = b.d.next_wake().unwrap();
+    assert!((at(11)..=at(15)).contains(&wake), "{wake}");
+    assert_eq!(b.step(wake, DispatchInput::Tick), ["a"]);
+}
+
+#[test]
+fn a_pod_of_two_budgets_waits_for_one_of_them_to_change() {
+    let mut b = Bench::new();
+    b.budget(at(0), 5);
+    b.step(at(0), DispatchInput::Budget(budget("second", 5)));
+    b.want(at(0), "n1", pod("a"));
+    assert_eq!(b.gone, ["a"]);
+    b.answer(at(0), "a", Class::TwoBudgets);
+    assert!(b.budget(at(1), 4).is_empty(), "no status helps");
+    assert_eq!(b.step(at(2), DispatchInput::BudgetGone(budget("second", 5).key)), ["a"]);
+    b.answer(at(2), "a", Class::Accepted);
+    assert_eq!(b.d.status().waiting, 0);
+}
+
+#[test]
+fn a_delete_goes_at_once_past_budget_and_park_and_first() {
+    let mut b = Bench::new();
+    b.budget(at(0), 0);
+    b.want(at(0), "n1", pod("a"));
+    b.answer(at(0), "a", Class::Budget);
+    assert_eq!(b.delete(at(1), "n1", pod("a")), ["a"]);
+    assert!(b.answer(at(1), "a", Class::Forbidden).is_empty());
+    assert!(b.d.next_wake().unwrap() <= at(6), "a delete does not wait long");
+    // One that becomes a delete while its eviction is under way goes after the refusal.
+    b.want(at(1), "n1", pod("b"));
+    b.delete(at(1), "n1", pod("b"));
+    assert_eq!(b.answer(at(2), "b", Class::Budget), ["b"]);
+    // With no room, a delete is first in line.
+    for name in names("x", 40) {
+        b.want(at(2), "n1", other(&name));
+    }
+    b.delete(at(2), "n9", other("d"));
+    assert_eq!(b.answer(at(2), "x000", Class::Accepted), ["d"]);
+}
