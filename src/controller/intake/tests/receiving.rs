@@ -118,7 +118,7 @@ async fn a_server_that_does_not_wait_is_not_asked_without_pause() {
 fn ten_thousand_messages_a_second_are_received_and_deleted() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
     runtime.block_on(async {
-        let fake = queue_of(0);
+        let fake = FakeQueue::new(Duration::from_millis(5));
         let count = 50_000;
         for n in 0..count {
             fake.send(&n.to_string());
