@@ -53,6 +53,13 @@ impl Judge<'_> {
         self.group(group).is_some_and(|g| g.belongs == Belongs::Us) && hook != "Terminate-LC-Hook"
     }
 
+    /// A node of somebody else's is told by its labels. Where there is no Node (any more, or as far as can be seen), only tags speak.
+    fn looks_like_ours(&self, group: &str, instance: &str, at: Timestamp) -> bool {
+        let tagged = self.group(group).is_some_and(|g| [Belongs::Karpenter, Belongs::Ignored].contains(&g.belongs));
+        let node = self.evidence.nodes.get(instance);
+        tagged && (node.is_none_or(|n| self.story.node_gone(n, at)) || self.evidence.excuses.iter().any(|(a, b)| *a <= at && *b >= at))
+    }
+
     /// Only the pods that count, only on nodes with an open record, each asked first, none forced too early, never without grace.
     fn pods(&mut self) {
         let blurred = self.evidence.plan.acts.iter().any(|(_, a)| a.blurs_budgets());
@@ -127,7 +134,8 @@ impl Judge<'_> {
             let acts = ["autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"].contains(&call.api.as_str());
             let mut parts = call.object.split('/');
             let (group, hook) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-            if acts && !self.is_ours(group, hook) {
+            let instance = parts.next().unwrap_or_default();
+            if acts && !self.is_ours(group, hook) && !self.looks_like_ours(group, instance, call.at) {
                 self.broken(call.at, format!("{} for {}, which is not ours", call.api, call.object));
             }
         }
@@ -152,7 +160,8 @@ impl Judge<'_> {
     fn actions(&mut self) {
         for action in self.evidence.actions.clone() {
             if !self.is_ours(&action.group, &action.hook) {
-                if action.end.as_ref().is_some_and(|e| !e.by.is_empty()) {
+                let end = action.end.as_ref().filter(|e| !e.by.is_empty());
+                if end.is_some_and(|e| !self.looks_like_ours(&action.group, &action.instance, e.at)) {
                     self.broken(action.started, format!("{}/{} of {} was completed and is not ours", action.group, action.hook, action.instance));
                 }
                 continue;

@@ -11,34 +11,33 @@ mod story;
 
 use std::fmt::Write as _;
 
-use self::plan::Plan;
+use self::{plan::Plan, play::Evidence};
 
 /// So many seeds run every time, spread over [`LANES`] tests that run side by side.
 const USUAL: u64 = 40;
 const LANES: u64 = 2;
 
-/// Runs a seed on a runtime of its own; what it breaks, in words.
-fn run(seed: u64) -> Vec<String> {
+/// Runs a seed on a runtime of its own.
+fn run(seed: u64) -> Evidence {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    let plan = Plan::of(seed);
-    let evidence = runtime.block_on(play::play(&plan));
-    judge::judge(&evidence)
+    runtime.block_on(play::play(&Plan::of(seed)))
 }
 
 fn lane(lane: u64) {
     let number = |name: &str| std::env::var(name).ok().map(|v| v.parse::<u64>().unwrap_or_else(|_| panic!("{name}={v} is no number")));
     if let Some(seed) = number("SUNDOWN_SEED") {
         if lane == 0 {
-            let plan = Plan::of(seed);
-            let broken = run(seed);
-            assert!(broken.is_empty(), "{plan:#?}\n\nseed {seed} breaks:\n{}", broken.join("\n"));
+            let evidence = run(seed);
+            println!("{:#?}\n{}", evidence.plan, story::timeline(&evidence));
+            let broken = judge::judge(&evidence);
+            assert!(broken.is_empty(), "seed {seed} breaks:\n{}", broken.join("\n"));
         }
         return;
     }
     let (first, many) = (number("SUNDOWN_FIRST_SEED").unwrap_or(1), number("SUNDOWN_SEEDS").unwrap_or(USUAL));
     let mut all = String::new();
     for seed in (first..first + many).filter(|s| s % LANES == lane) {
-        let broken = run(seed);
+        let broken = judge::judge(&run(seed));
         if !broken.is_empty() {
             writeln!(all, "seed {seed} breaks:\n  {}", broken.join("\n  ")).unwrap();
         }
@@ -59,8 +58,7 @@ fn whatever_happens_in_a_random_world_the_promises_are_kept_on_odd_seeds() {
 #[test]
 fn the_same_seed_gives_the_same_journal_twice() {
     let journal = |seed: u64| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-        let evidence = runtime.block_on(play::play(&Plan::of(seed)));
+        let evidence = run(seed);
         format!("{:#?}", (&evidence.entries, &evidence.requests, &evidence.calls, &evidence.actions))
     };
     // One in which much is broken.

@@ -155,7 +155,8 @@ impl Play<'_> {
     async fn to_rest(&mut self) {
         let end = self.evidence.begun + LIMIT;
         let mut calm = 0;
-        while calm < 10 {
+        // A group sees after half a minute that an instance of its is gone.
+        while calm < 45 {
             let next = self.todo.first_key_value().map(|((at, _), _)| *at);
             let look = self.now() + Duration::from_secs(1);
             self.stage.clock.sleep_until(next.map_or(look, |n| n.min(look))).await;
