@@ -6,8 +6,8 @@ use tracing::{info, warn};
 
 use super::Foreman;
 use crate::{
-    cluster::{About, EventNote, Severity},
-    controller::release,
+    cluster::{About, EventNote, Problem, Severity},
+    controller::{context::Backoff, release},
     domain::{InstanceId, MomentExt, Node, NodeName, seconds},
     drain::{DispatchInput, Input, NodeCondition, Outcome},
     observe::RecordEvent,
@@ -77,35 +77,54 @@ impl Foreman {
         }
         let Some(instance) = instance else { return };
         let Some((record, _)) = self.ghosts.get(instance).cloned() else { return };
-        if let Some(patch) = record::reregister(node, instance, &record) {
+        if record::reregister(node, instance, &record).is_some() {
             self.ghosts.remove(instance);
             info!(node = %node.name, instance = %instance, "The instance registered again: its record is written again.");
             self.term.metrics.record(RecordEvent::Restored);
-            self.patch(node.name.clone(), patch, "write the record of a re-registered node");
+            let instance = instance.clone();
+            self.write(node, "write the record of a re-registered node", move |node| record::reregister(node, &instance, &record));
         }
     }
 
     fn write_back(&self, node: &Arc<Node>, record: &record::Record) {
-        let term = self.term.clone();
-        let node = Arc::clone(node);
-        term.note(EventNote {
+        self.term.note(EventNote {
             about: About::Node(node.name.clone()),
             severity: Severity::Warning,
             reason: "RecordRestored",
             message: "The record was deleted by hand while the drain is under way; it is written back once. To end the drain use `sundown release`."
                 .to_owned(),
         });
-        term.metrics.record(RecordEvent::Restored);
-        self.patch(node.name.clone(), record::write_back(&node, record), "write the record back");
+        self.term.metrics.record(RecordEvent::Restored);
+        let record = record.clone();
+        self.write(node, "write the record back", move |node| node.record().is_none().then(|| record::write_back(node, &record)));
     }
 
-    /// Sends a patch once; a Node that changed meanwhile is seen again and judged again.
-    pub(super) fn patch(&self, name: NodeName, body: serde_json::Value, what: &'static str) {
-        let term = self.term.clone();
+    /// Patches a Node, trying until that is done, or `body` has nothing to write any more, or the Node is gone: until then the record is
+    /// in memory only, and what it owes would be forgotten with this process.
+    fn write(&self, node: &Arc<Node>, what: &'static str, body: impl Fn(&Node) -> Option<serde_json::Value> + Send + Sync + 'static) {
+        let (term, mut node) = (self.term.clone(), (**node).clone());
         self.term.spawn(async move {
-            let _gate = term.gate(&name).await;
-            if let Err(error) = term.nodes.patch(&name, &body).await {
-                warn!(node = %name, %error, what, "A patch of the node failed.");
+            let mut backoff = Backoff::up_to(seconds(5));
+            loop {
+                let Some(patch) = body(&node) else { return };
+                let result = {
+                    let _gate = term.gate(&node.name).await;
+                    term.nodes.patch(&node.name, &patch).await
+                };
+                match result {
+                    Ok(_) => return,
+                    Err(error) if error.problem == Problem::NotFound => return,
+                    Err(error) if error.problem == Problem::Conflict => {}
+                    Err(error) => {
+                        warn!(node = %node.name, %error, what, "A patch of the node failed; trying again.");
+                        tokio::time::sleep(backoff.pause(&term.random)).await;
+                    }
+                }
+                match term.nodes.fetch(&node.name).await {
+                    Ok(Some(fresh)) if fresh.uid == node.uid => node = fresh,
+                    Ok(_) => return,
+                    Err(_) => tokio::time::sleep(backoff.pause(&term.random)).await,
+                }
             }
         });
     }
