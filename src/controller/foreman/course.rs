@@ -1,13 +1,10 @@
 //! One node on its way out.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::Foreman;
 use crate::{
-    domain::{HookKey, InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, PodKey, PodUid, Taken, seconds},
+    domain::{HookKey, InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
     drain::{self, Drain, Input, Start},
     lifecycle::{self, LimitSettings},
     record::Record,
@@ -37,8 +34,6 @@ pub(in crate::controller) struct Course {
     pub(in crate::controller) labelling: bool,
     /// When it became unreachable; EC2 is being asked.
     pub(in crate::controller) unreachable: bool,
-    /// The UIDs of its pods, for Events.
-    pub(in crate::controller) uids: BTreeMap<PodKey, PodUid>,
     pub(in crate::controller) span: tracing::Span,
 }
 
@@ -103,7 +98,6 @@ impl Foreman {
             told_uncordoned: false,
             labelling: false,
             unreachable: false,
-            uids: BTreeMap::new(),
             span,
         };
         self.courses.insert(node.name.clone(), course);
