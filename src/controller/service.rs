@@ -251,12 +251,11 @@ impl Leading {
         let (term, words) = Term::begin(standing.clone());
         let intake = Arc::new(Mutex::new(None));
         let foreman_loop = parts.loops.register("foreman", seconds(60));
-        let desk_loop = parts.loops.register("desk", seconds(60));
         if !standing.config.dry_run {
             term.spawn(foreman::work(term.clone(), words, foreman_loop));
             term.spawn(follow_pause(term.clone(), keeper.paused()));
         }
-        let (task, slot, ready) = (term.clone(), Arc::clone(&intake), parts.readiness.clone());
+        let (task, slot, ready, loops) = (term.clone(), Arc::clone(&intake), parts.readiness.clone(), parts.loops.clone());
         let observer: Arc<dyn IntakeObserver> = Arc::new(counting.clone());
         term.spawn(async move {
             // Nothing can be decided before the nodes are known; messages are safe in their queue.
@@ -278,6 +277,8 @@ impl Leading {
                 None => Err("no receive was answered yet".to_owned()),
             });
             *slot.lock().await = Some(handle);
+            // Alive from here on: an API server that is away must not make this process look stuck.
+            let desk_loop = loops.register("desk", seconds(60));
             let count = async {
                 loop {
                     task.metrics.set_held(view.held());

@@ -69,7 +69,7 @@ impl Foreman {
         let accepted = record.accepted().unwrap_or_else(|| self.term.clock.now());
         let ours = accepted >= self.term.since.minus(seconds(1));
         let take_up = if ours { accepted } else { self.term.clock.now() };
-        self.owe(&node.name, &record.owed(instance), &taken, ours);
+        self.owe(&node.name, &self.term.owed(&record, instance), &taken, ours);
         let limits = self.limits_of(&taken, take_up, &BTreeSet::new());
         let own_pod = self.term.config.standing.pod.clone();
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod };
@@ -126,7 +126,7 @@ impl Foreman {
         let before = course.taken.len();
         course.taken = record.taken(&instance);
         course.record = record;
-        let (taken, owed) = (course.taken.clone(), course.record.owed(&instance));
+        let (taken, owed) = (course.taken.clone(), self.term.owed(&course.record, &instance));
         self.owe(name, &owed, &taken, true);
         if taken.len() > before && taken.iter().skip(before).any(Taken::is_over) {
             self.step(name, Input::Node(drain::NodeCondition::InstanceOver));

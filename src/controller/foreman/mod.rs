@@ -17,12 +17,13 @@ use std::{
     time::Duration,
 };
 
+use futures::FutureExt as _;
 use tokio::sync::mpsc;
 
 pub(in crate::controller) use self::course::Course;
 use super::context::Term;
 use crate::{
-    cluster::{BudgetChanges, BudgetEvent, NodeChange, NodeChanges, PodEvent, PodFeed, PodFeedSettings},
+    cluster::{BudgetChanges, BudgetEvent, NodeChange, NodeChanges, PodEvent, PodEvents, PodFeed, PodFeedSettings},
     domain::{ApiAnswer, HookKey, InstanceId, Moment, MomentExt, Node, NodeName, seconds},
     drain::{self, DispatchEffect, DispatchInput, Dispatcher, Effect, Input, Order},
     lifecycle::HookFacts,
@@ -138,7 +139,7 @@ pub(super) async fn work(term: Term, mut words: mpsc::UnboundedReceiver<Word>, a
             },
             () = foreman.term.clock.sleep_until(wake) => {}
         }
-        foreman.drain_inboxes(&mut words, &mut nodes, &mut budgets);
+        foreman.drain_inboxes(&mut words, &mut nodes, &mut pods, &mut budgets);
         foreman.tick();
     }
 }
@@ -207,7 +208,13 @@ impl Foreman {
     }
 
     /// Takes what waits without going to sleep in between: a burst is one turn of the loop, not a thousand.
-    fn drain_inboxes(&mut self, words: &mut mpsc::UnboundedReceiver<Word>, nodes: &mut NodeChanges, budgets: &mut BudgetChanges) {
+    fn drain_inboxes(
+        &mut self,
+        words: &mut mpsc::UnboundedReceiver<Word>,
+        nodes: &mut NodeChanges,
+        pods: &mut PodEvents,
+        budgets: &mut BudgetChanges,
+    ) {
         for _ in 0..512 {
             let mut any = false;
             if let Ok(word) = words.try_recv() {
@@ -216,6 +223,10 @@ impl Foreman {
             }
             if let Some(change) = nodes.try_next() {
                 self.node_changed(change);
+                any = true;
+            }
+            if let Some(Some((node, event))) = pods.next().now_or_never() {
+                self.pods_changed(&node, event);
                 any = true;
             }
             if let Some(event) = budgets.try_next() {
