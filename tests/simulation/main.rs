@@ -15,3 +15,4 @@
 mod harness;
 mod messages;
 mod skeleton;
+mod standing;
