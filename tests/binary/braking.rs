@@ -7,7 +7,7 @@ use sundown::sim::kube::{BudgetSpec, Workload};
 use crate::stage::Stage;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c37_pause_holds_all_drains_until_resume() {
+async fn pause_holds_all_drains_until_resume() {
     let stage = Stage::new(40).await;
     let instances = stage.group(3);
     stage.world.kube.add_deployment(&Workload::new("shop", "web", 6));
