@@ -205,14 +205,15 @@ fn readiness(parts: &Parts, standing: &Standing) {
 async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, readiness: Readiness) {
     let queues: Vec<_> = standing.config.queue.urls.iter().map(|q| standing.aws.queue(&q.url)).collect();
     let reachable = readiness.flag("queue");
-    let (mut turn, mut skew_told, mut told) = (0_u32, false, standing.recorder.counts());
+    let (mut turn, mut skew_told, mut told, mut well) = (0_u32, false, standing.recorder.counts(), true);
     loop {
-        if turn.is_multiple_of(30) {
-            let answers = futures::future::join_all(queues.iter().map(crate::aws::Queue::attributes)).await;
-            for error in answers.iter().filter_map(|a| a.as_ref().err()) {
-                warn!(%error, "A queue cannot be asked for its attributes; this process is not ready until it can.");
+        if turn.is_multiple_of(if well { 30 } else { 5 }) {
+            let asked = ask(&queues).await;
+            if let (Err(why), true) = (&asked, well || turn.is_multiple_of(30)) {
+                warn!(why, "Not every queue can be asked for its attributes; this process is not ready until they can.");
             }
-            reachable.set(answers.iter().all(Result::is_ok));
+            well = asked.is_ok();
+            reachable.set(asked);
         }
         turn = turn.wrapping_add(1);
         let skew = standing.aws.clock().skew();
@@ -235,6 +236,14 @@ async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, readiness: Rea
         }
         tokio::time::sleep(seconds(1)).await;
     }
+}
+
+/// Asks the queues for their attributes, which shows whether they are there and may be used.
+async fn ask(queues: &[crate::aws::Queue]) -> Result<(), String> {
+    let answers = futures::future::join_all(queues.iter().map(crate::aws::Queue::attributes)).await;
+    let failed = queues.iter().zip(answers).filter_map(|(queue, answer)| Some(format!("{} cannot be asked: {}", queue.name(), answer.err()?)));
+    let failed: Vec<_> = failed.collect();
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
 }
 
 /// One term of leadership, while it lasts.
