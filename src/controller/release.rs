@@ -137,10 +137,13 @@ impl Release {
                 }
                 Err(error) if error.problem == Problem::NotFound => return,
                 Err(error) => {
-                    if error.problem != Problem::Conflict {
+                    let pause = if error.problem == Problem::Conflict {
+                        backoff.pause_after_conflict(&self.term.random)
+                    } else {
                         warn!(node = %self.name, %error, "Cannot write the release; trying again.");
-                        tokio::time::sleep(backoff.pause(&self.term.random)).await;
-                    }
+                        backoff.pause(&self.term.random)
+                    };
+                    tokio::time::sleep(pause).await;
                     fresh = self.read().await;
                 }
             }
@@ -182,10 +185,13 @@ async fn put_back_now(term: &Term, node: &Node, after: &After) {
             }
             Err(error) if error.problem == Problem::NotFound => return,
             Err(error) => {
-                if error.problem != Problem::Conflict {
+                let pause = if error.problem == Problem::Conflict {
+                    backoff.pause_after_conflict(&term.random)
+                } else {
                     warn!(node = %node.name, %error, "Cannot put the node back yet; trying again.");
-                    tokio::time::sleep(backoff.pause(&term.random)).await;
-                }
+                    backoff.pause(&term.random)
+                };
+                tokio::time::sleep(pause).await;
             }
         }
         match term.nodes.fetch(&node.name).await {

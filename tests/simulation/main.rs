@@ -14,7 +14,7 @@
 
 mod drains;
 mod harness;
-mod seeds;
 mod messages;
+mod seeds;
 mod skeleton;
 mod standing;

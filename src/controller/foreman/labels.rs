@@ -1,5 +1,7 @@
 //! The label that takes a node out of load balancers, where it did not go into the accept.
 
+use std::time::Duration;
+
 use tracing::warn;
 
 use super::{Course, Foreman, Word};
@@ -49,7 +51,8 @@ impl Foreman {
             if let Some(body) = fresh.as_deref().and_then(record::exclude) {
                 match term.nodes.patch(&node.name, &body).await {
                     Ok(patched) => seen = Some(patched),
-                    Err(error) if error.problem == crate::cluster::Problem::Conflict => {}
+                    // The index has not seen the latest write yet: it needs a moment.
+                    Err(error) if error.problem == crate::cluster::Problem::Conflict => tokio::time::sleep(Duration::from_millis(200)).await,
                     Err(error) => {
                         warn!(node = %node.name, %error, "Cannot take the node out of load balancers yet; trying again.");
                         tokio::time::sleep(seconds(2)).await;

@@ -114,7 +114,7 @@ impl Foreman {
                 match result {
                     Ok(_) => return,
                     Err(error) if error.problem == Problem::NotFound => return,
-                    Err(error) if error.problem == Problem::Conflict => {}
+                    Err(error) if error.problem == Problem::Conflict => tokio::time::sleep(backoff.pause_after_conflict(&term.random)).await,
                     Err(error) => {
                         warn!(node = %node.name, %error, what, "A patch of the node failed; trying again.");
                         tokio::time::sleep(backoff.pause(&term.random)).await;

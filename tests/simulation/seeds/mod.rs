@@ -9,7 +9,7 @@ mod plan;
 mod play;
 mod story;
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, time::Duration};
 
 use self::{plan::Plan, play::Evidence};
 
@@ -19,6 +19,13 @@ const LANES: u64 = 2;
 
 /// Runs a seed on a runtime of its own.
 fn run(seed: u64) -> Evidence {
+    // Paused time stands still while anything is busy: what spins, spins for ever.
+    let (_done, over) = std::sync::mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        if over.recv_timeout(Duration::from_secs(120)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("seed {seed} has been running for over two minutes: something spins");
+        }
+    });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(play::play(&Plan::of(seed)))
 }
@@ -39,6 +46,7 @@ fn lane(lane: u64) {
     for seed in (first..first + many).filter(|s| s % LANES == lane) {
         let broken = judge::judge(&run(seed));
         if !broken.is_empty() {
+            println!("seed {seed} breaks:\n  {}", broken.join("\n  "));
             writeln!(all, "seed {seed} breaks:\n  {}", broken.join("\n  ")).unwrap();
         }
     }

@@ -155,8 +155,10 @@ impl Play<'_> {
     async fn to_rest(&mut self) {
         let end = self.evidence.begun + LIMIT;
         let mut calm = 0;
-        // A group sees after half a minute that an instance of its is gone.
-        while calm < 45 {
+        // The last reclaim takes two minutes, and half a minute later its group sees it.
+        let last = self.plan.acts.last().map_or(0, |(at, _)| *at);
+        let settled = self.evidence.begun + Duration::from_millis(20_000 + last + 175_000);
+        while calm < 10 || self.now() < settled {
             let next = self.todo.first_key_value().map(|((at, _), _)| *at);
             let look = self.now() + Duration::from_secs(1);
             self.stage.clock.sleep_until(next.map_or(look, |n| n.min(look))).await;
