@@ -28,6 +28,9 @@ impl Foreman {
         if self.courses.get(name).is_some_and(|c| node.instance.as_ref().is_some_and(|i| *i != c.instance)) {
             self.vanished(name);
         }
+        if self.buried.contains(&node.uid) {
+            return;
+        }
         let instance = node.instance.clone().or_else(|| self.named.get(name).cloned());
         match record::standing(node, instance.as_ref()) {
             Standing::None => self.unrecorded(node, instance.as_ref()),
@@ -199,6 +202,7 @@ impl Foreman {
 
     /// The Node object is gone.
     pub(super) fn node_deleted(&mut self, node: &Node) {
+        self.buried.remove(&node.uid);
         self.damaged.remove(&node.name);
         self.named.remove(&node.name);
         self.doubted.remove(&node.name);
@@ -302,7 +306,11 @@ impl Foreman {
     }
 
     /// A release is done.
-    pub(super) fn finished(&mut self, name: &NodeName, uid: &str) {
+    pub(super) fn finished(&mut self, name: &NodeName, uid: &str, node_gone: bool) {
+        // Else its record would be taken up again and again for as long as the index is behind.
+        if node_gone && self.term.nodes.get(name).is_some_and(|n| n.uid == uid) {
+            self.buried.insert(uid.to_owned());
+        }
         if self.courses.get(name).is_none_or(|c| c.node.uid != uid || c.drain.is_some()) {
             return;
         }

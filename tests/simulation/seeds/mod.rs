@@ -1,6 +1,7 @@
 //! Random worlds in which random things happen and go wrong, each from a seed, judged by rules that share no code with the service.
 //!
-//! `SUNDOWN_SEEDS=N` runs so many seeds instead of the usual ones, `SUNDOWN_SEED=S` one alone and prints its plan.
+//! `SUNDOWN_SEEDS=N` runs so many seeds instead of the usual ones (from `SUNDOWN_FIRST_SEED` on), `SUNDOWN_SEED=S` one alone and prints
+//! its plan and its timeline; with `SUNDOWN_LOG=info` what the service says of itself too.
 
 mod build;
 mod judge;
@@ -34,6 +35,9 @@ fn lane(lane: u64) {
     let number = |name: &str| std::env::var(name).ok().map(|v| v.parse::<u64>().unwrap_or_else(|_| panic!("{name}={v} is no number")));
     if let Some(seed) = number("SUNDOWN_SEED") {
         if lane == 0 {
+            if let Ok(filter) = std::env::var("SUNDOWN_LOG") {
+                sundown::observe::logs::init(&filter, sundown::observe::LogFormat::Json).unwrap();
+            }
             let evidence = run(seed);
             println!("{:#?}\n{}", evidence.plan, story::timeline(&evidence));
             let broken = judge::judge(&evidence);
