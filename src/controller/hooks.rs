@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// How long an action that is over is remembered.
-const IDLE: Duration = seconds(60);
+const IDLE: Duration = Duration::from_hours(2);
 
 /// How a completion ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -128,7 +128,9 @@ fn happen(world: &World, event: &Event, at: Duration, view: &mut View) {
     let mut all = |some: &Option<Instances>, what: &str, act: &dyn Fn(&str)| {
         let Some(some) = some else { return };
         let ids = chosen(world, some);
-        ids.iter().for_each(|id| act(id));
+        for id in &ids {
+            act(id);
+        }
         view.say(at, &format!("{what} {} {} of `{}`", ids.len(), if ids.len() == 1 { "instance" } else { "instances" }, some.group));
     };
     all(&event.scale_in, "Auto Scaling terminates", &|id| world.aws.terminate(id, true));
