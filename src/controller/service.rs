@@ -170,7 +170,7 @@ fn standing(parts: &Parts, keeper: &Arc<LeaseKeeper>, counting: &Counting, ident
 
 fn policy(config: &Config) -> triage::Policy {
     triage::Policy {
-        hooks: triage::HookGlobs::new(&config.ours.hooks.given().collect::<Vec<_>>()).unwrap_or_default(),
+        hooks: config.ours.hooks.clone(),
         managed_tag: config.ours.managed_tag.clone(),
         cluster_name: config.ours.cluster_name.clone(),
         join_timeout: config.ours.join_timeout,
@@ -205,14 +205,15 @@ fn readiness(parts: &Parts, standing: &Standing) {
 async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, readiness: Readiness) {
     let queues: Vec<_> = standing.config.queue.urls.iter().map(|q| standing.aws.queue(&q.url)).collect();
     let reachable = readiness.flag("queue");
-    let (mut turn, mut skew_told) = (0_u32, false);
+    let (mut turn, mut skew_told, mut told, mut well) = (0_u32, false, standing.recorder.counts(), true);
     loop {
-        if turn.is_multiple_of(30) {
-            let answers = futures::future::join_all(queues.iter().map(crate::aws::Queue::attributes)).await;
-            for error in answers.iter().filter_map(|a| a.as_ref().err()) {
-                warn!(%error, "A queue cannot be asked for its attributes; this process is not ready until it can.");
+        if turn.is_multiple_of(if well { 30 } else { 5 }) {
+            let asked = ask(&queues).await;
+            if let (Err(why), true) = (&asked, well || turn.is_multiple_of(30)) {
+                warn!(why, "Not every queue can be asked for its attributes; this process is not ready until they can.");
             }
-            reachable.set(answers.iter().all(Result::is_ok));
+            well = asked.is_ok();
+            reachable.set(asked);
         }
         turn = turn.wrapping_add(1);
         let skew = standing.aws.clock().skew();
@@ -224,6 +225,9 @@ async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, readiness: Rea
             }
         }
         standing.metrics.set_nodes(standing.nodes.all().len());
+        let counts = standing.recorder.counts();
+        standing.metrics.events(counts.written - told.written, counts.dropped - told.dropped, counts.failed - told.failed);
+        told = counts;
         if let Some(node) = standing.config.standing.node.as_ref().and_then(|name| standing.nodes.get(name)) {
             match record::standing(&node, None) {
                 record::Standing::Open(_) => keeper.yield_lease(seconds(5)),
@@ -234,9 +238,19 @@ async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, readiness: Rea
     }
 }
 
+/// Asks the queues for their attributes, which shows whether they are there and may be used.
+async fn ask(queues: &[crate::aws::Queue]) -> Result<(), String> {
+    let answers = futures::future::join_all(queues.iter().map(crate::aws::Queue::attributes)).await;
+    let failed = queues.iter().zip(answers).filter_map(|(queue, answer)| Some(format!("{} cannot be asked: {}", queue.name(), answer.err()?)));
+    let failed: Vec<_> = failed.collect();
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
+}
+
 /// One term of leadership, while it lasts.
 struct Leading {
     term: Term,
+    readiness: Readiness,
+    metrics: Arc<Metrics>,
     intake: Arc<Mutex<Option<IntakeHandle>>>,
 }
 
@@ -246,12 +260,11 @@ impl Leading {
         let (term, words) = Term::begin(standing.clone());
         let intake = Arc::new(Mutex::new(None));
         let foreman_loop = parts.loops.register("foreman", seconds(60));
-        let desk_loop = parts.loops.register("desk", seconds(60));
         if !standing.config.dry_run {
             term.spawn(foreman::work(term.clone(), words, foreman_loop));
             term.spawn(follow_pause(term.clone(), keeper.paused()));
         }
-        let (task, slot) = (term.clone(), Arc::clone(&intake));
+        let (task, slot, ready, loops) = (term.clone(), Arc::clone(&intake), parts.readiness.clone(), parts.loops.clone());
         let observer: Arc<dyn IntakeObserver> = Arc::new(counting.clone());
         term.spawn(async move {
             // Nothing can be decided before the nodes are known; messages are safe in their queue.
@@ -265,10 +278,29 @@ impl Leading {
             };
             let queues = queue.urls.iter().map(|q| task.aws.queue(&q.url)).collect();
             let (deliveries, handle) = Intake::start(queues, &settings, &task.random, &task.spawner, &observer);
+            let view = handle.view().clone();
+            let seen = view.clone();
+            ready.add("receiving", move || match seen.troubles().first() {
+                Some((queue, error)) => Err(format!("{queue}: {error}")),
+                None if seen.healthy() => Ok(()),
+                None => Err("no receive was answered yet".to_owned()),
+            });
             *slot.lock().await = Some(handle);
-            desk::read(task.clone(), deliveries, desk_loop).await;
+            // Alive from here on: an API server that is away must not make this process look stuck.
+            let desk_loop = loops.register("desk", seconds(60));
+            let count = async {
+                loop {
+                    task.metrics.set_held(view.held());
+                    tokio::time::sleep(seconds(1)).await;
+                }
+            };
+            tokio::select! {
+                biased;
+                () = desk::read(task.clone(), deliveries, desk_loop) => {}
+                () = count => {}
+            }
         });
-        Self { term, intake }
+        Self { term, intake, readiness: parts.readiness.clone(), metrics: Arc::clone(&parts.metrics) }
     }
 
     /// Ends the term. `politely`: what was not accepted is given back to the queue at once; else it reappears by itself.
@@ -278,6 +310,10 @@ impl Leading {
             handle.stop().await;
         }
         self.term.finish();
+        // A standby does not receive, and is ready all the same.
+        self.readiness.add("receiving", || Ok(()));
+        self.metrics.set_held(0);
+        self.metrics.set_drains_active(0);
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use aws_config::SdkConfig;
+use aws_credential_types::{Credentials, provider::SharedCredentialsProvider};
 use clap::Parser;
 use sundown::{
     config::{Config, RunArgs},
@@ -96,7 +98,13 @@ impl Stage {
         Flags::try_parse_from(all).unwrap().run.config(&|name| environment.get(name).cloned()).unwrap()
     }
 
-    /// Starts a replica of the service called `name` (its tag in the API server's journal).
+    /// AWS as a replica reaches it: the access key that its calls are signed with is its name.
+    fn aws_as(&self, name: &str) -> SdkConfig {
+        let credentials = Credentials::new(name, "not-a-secret", None, None, "simulation");
+        self.world.aws.sdk_config().into_builder().credentials_provider(SharedCredentialsProvider::new(credentials)).build()
+    }
+
+    /// Starts a replica of the service called `name` (its tag in the API server's journal, its access key in AWS's).
     pub fn start(&self, name: &str, flags: &[&str]) -> Replica {
         let config = Arc::new(self.config(flags));
         let (tasks, shutdown, board) = (Spawner::new(), CancellationToken::new(), Board::default());
@@ -106,7 +114,7 @@ impl Stage {
         let service = tasks.spawn(controller::serve(Parts {
             config,
             kube: self.world.kube.client_as(name),
-            aws: self.world.aws.sdk_config(),
+            aws: self.aws_as(name),
             clock: self.clock,
             random: Random::seeded(seed),
             spawner: tasks.clone(),

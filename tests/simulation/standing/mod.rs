@@ -1,0 +1,91 @@
+//! What stands while drains go on: heartbeats, completions, deadlines, leadership, the brake; and what AWS does to all of it.
+
+mod beats;
+
+use std::time::Duration;
+
+use sundown::{
+    domain::{Moment, MomentExt},
+    sim::{
+        aws::{ActionReport, GroupSpec, HookResult, HookSpec, Verdict},
+        kube::{PodShape, PodSpec},
+    },
+};
+
+use crate::harness::{Replica, Stage};
+
+/// Seconds.
+const fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+impl Stage {
+    /// A group of `nodes` nodes with these hooks.
+    fn group_with(&self, name: &str, nodes: usize, hooks: &[HookSpec]) -> Vec<String> {
+        self.world.add_group(GroupSpec { replace_after: None, ..GroupSpec::new(name, nodes) }, hooks)
+    }
+
+    /// The name of an instance's Node.
+    fn name_of(&self, instance: &str) -> String {
+        self.world.node_of(instance).unwrap_or_else(|| panic!("{instance} has no Node"))
+    }
+
+    /// A pod of its own on the instance's node, which takes `stop` seconds to stop and may take four hours.
+    fn slow_pod(&self, instance: &str, name: &str, stop: u64) {
+        let shape = PodShape { grace: Some(s(4 * 3600)), stop: Some(s(stop)), ..PodShape::default() };
+        self.world.kube.add_pod(&PodSpec::on(self.name_of(instance), "shop", name).shape(shape));
+    }
+
+    fn action(&self, instance: &str) -> ActionReport {
+        let mut actions = self.actions(instance);
+        assert_eq!(actions.len(), 1, "{actions:?}");
+        actions.remove(0)
+    }
+
+    /// The lifecycle action of the instance is over.
+    fn is_over(&self, instance: &str) -> bool {
+        let actions = self.actions(instance);
+        !actions.is_empty() && actions.iter().all(|a| a.end.is_some())
+    }
+
+    /// Every lifecycle action that there was is over.
+    fn all_over(&self) -> bool {
+        self.world.aws.actions().iter().all(|a| a.end.is_some())
+    }
+
+    /// The instance's actions were completed by a replica with CONTINUE, and nobody called for them afterwards.
+    fn completed_once(&self, instance: &str) {
+        self.actions(instance).iter().for_each(completed_once);
+    }
+
+    /// The same of every action that there was.
+    fn all_completed_once(&self) {
+        self.world.aws.actions().iter().for_each(completed_once);
+    }
+
+    /// Starts a replica and waits until it leads and knows the nodes.
+    async fn lead(&self, name: &str, flags: &[&str]) -> Replica {
+        let replica = self.start(name, flags);
+        self.until(30, "it leads and is ready", || replica.metric("leader") == 1.0 && replica.readiness.missing().is_empty()).await;
+        replica
+    }
+}
+
+/// A terminate hook with this heartbeat timeout; AWS abandons when nobody answers.
+fn hook(name: &str, heartbeat_timeout: u64) -> HookSpec {
+    HookSpec::terminating(name).heartbeat_timeout(s(heartbeat_timeout))
+}
+
+/// The times between the beginning, the heartbeats and the end of an action, in seconds.
+fn gaps(action: &ActionReport) -> Vec<f64> {
+    let end = action.end.as_ref().map(|e| e.at);
+    let signs: Vec<Moment> = [action.started].into_iter().chain(action.beats.iter().copied()).chain(end).collect();
+    signs.windows(2).map(|w| w[1].since_or_zero(w[0]).as_secs_f64()).collect()
+}
+
+fn completed_once(action: &ActionReport) {
+    let end = action.end.as_ref().unwrap_or_else(|| panic!("it still waits: {action:?}"));
+    assert_eq!(end.verdict, Verdict::Completed(HookResult::Continue), "{action:?}");
+    assert!(end.by.starts_with("sundown"), "{action:?}");
+    assert_eq!(action.late_calls, [], "calls after the end: {action:?}");
+}
