@@ -12,6 +12,7 @@ mod deploy;
 mod iam;
 mod operations;
 mod pages;
+mod rooms;
 
 use std::{
     collections::BTreeSet,
