@@ -245,7 +245,7 @@ async fn listen(world: &World, spawner: &Spawner) -> anyhow::Result<Guide> {
     std::fs::write(&path, crate::sim::kube::EmbeddedKube::kubeconfig(address)).context("cannot write the kubeconfig")?;
     let text = format!(
         "Kubernetes listens: export KUBECONFIG={}; kubectl get nodes,pods -A\n\
-         AWS listens: export AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x AWS_REGION=eu-west-1 AWS_ENDPOINT_URL={}; aws autoscaling describe-auto-scaling-groups",
+         AWS listens: export AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x AWS_DEFAULT_REGION=eu-west-1 AWS_ENDPOINT_URL={}; aws autoscaling describe-auto-scaling-groups",
         path.display(),
         aws.url()
     );
