@@ -179,7 +179,13 @@ impl Case {
         }
         let outcome = if fate == Fate::Leave { MessageOutcome::Left } else { outcome(reason) };
         self.term.metrics.message(Some(self.interruption.kind()), outcome);
-        debug!(instance = %self.interruption.instance, kind = self.interruption.kind().as_str(), reason = reason.as_str(), "Not acted on.");
+        let (instance, kind, reason) = (&self.interruption.instance, self.interruption.kind().as_str(), reason.as_str());
+        if self.term.config.dry_run && self.term.first_said(instance, &self.interruption.event_id, kind) {
+            let what = if fate == Fate::Delete { "delete it" } else { "leave it to others" };
+            info!(instance = %instance, kind, reason, "Dry run: would {what} and do nothing.");
+        } else {
+            debug!(instance = %instance, kind, reason, "Not acted on.");
+        }
         fate
     }
 

@@ -103,7 +103,11 @@ impl Release {
     /// Writes the end into the record. What has joined meanwhile and owes another hook is completed first.
     async fn write(&mut self) {
         let mut backoff = Backoff::up_to(seconds(10));
-        let mut fresh = self.term.nodes.get(&self.name).map(|n| (*n).clone());
+        let mut fresh = match self.term.nodes.get(&self.name) {
+            Some(node) => Some((*node).clone()),
+            // Accepted past the index, which does not have it yet.
+            None => self.read().await,
+        };
         loop {
             let Some(node) = fresh.filter(|n| n.uid == self.uid) else { return };
             let Standing::Open(record) = record::standing(&node, Some(&self.instance)) else {

@@ -44,20 +44,26 @@ impl Foreman {
         let (term, node) = (self.term.clone(), course.node.clone());
         self.term.spawn(async move {
             let _gate = term.gate(&node.name).await;
-            let fresh = term.nodes.get(&node.name).filter(|n| n.uid == node.uid);
+            // The index may not have the Node yet, when it was accepted past it.
+            let fresh = term.nodes.get(&node.name).unwrap_or_else(|| node.clone());
             let mut seen = None;
-            if let Some(body) = fresh.as_deref().and_then(record::exclude) {
+            if fresh.uid == node.uid
+                && let Some(body) = record::exclude(&fresh)
+            {
                 match term.nodes.patch(&node.name, &body).await {
                     Ok(patched) => seen = Some(patched),
                     Err(error) if error.problem == crate::cluster::Problem::Conflict => {}
                     Err(error) => {
                         warn!(node = %node.name, %error, "Cannot take the node out of load balancers yet; trying again.");
-                        tokio::time::sleep(seconds(2)).await;
                     }
                 }
             }
+            if seen.is_none() {
+                // Whatever stood in the way, it is looked at again at once when this is told.
+                tokio::time::sleep(seconds(1)).await;
+            }
             term.with_room(|room| room.settled(&node.name, seen.as_ref()));
-            term.tell(Word::Labelled(node.name.clone()));
+            term.tell(Word::Labelled(node.name.clone(), seen.map(std::sync::Arc::new)));
         });
     }
 }

@@ -101,7 +101,7 @@ pub(super) enum Word {
     /// The end of a release: the node's drain is history.
     Released(NodeName, String),
     /// The end of a patch of the load balancer label.
-    Labelled(NodeName),
+    Labelled(NodeName, Option<Arc<Node>>),
 }
 
 /// How often the board is brought up to date.
@@ -274,9 +274,12 @@ impl Foreman {
             Word::Proof { node, event, holds } => self.proof(&node, &event, holds),
             Word::InstanceOver(node) => self.step(&node, Input::Node(drain::NodeCondition::InstanceOver)),
             Word::Released(node, uid) => self.finished(&node, &uid),
-            Word::Labelled(node) => {
+            Word::Labelled(node, labelled) => {
                 if let Some(course) = self.courses.get_mut(&node) {
                     course.labelling = false;
+                    if let Some(labelled) = labelled.filter(|l| l.uid == course.node.uid) {
+                        course.node = labelled;
+                    }
                 }
                 self.dirty.insert(node);
             }
