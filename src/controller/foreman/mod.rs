@@ -165,6 +165,8 @@ pub(super) struct Foreman {
     dirty: BTreeSet<NodeName>,
     /// Owed hooks found at the take-over, until they are spread in time.
     taken_over: Vec<(crate::domain::OwedHook, Moment)>,
+    /// When the next of them has its turn: they may be found a few hundred at a time.
+    take_up_turn: Arc<std::sync::Mutex<Moment>>,
 }
 
 impl Foreman {
@@ -195,6 +197,7 @@ impl Foreman {
             told_at: now,
             dirty: BTreeSet::new(),
             taken_over: Vec::new(),
+            take_up_turn: Arc::new(std::sync::Mutex::new(now)),
             term,
         }
     }
