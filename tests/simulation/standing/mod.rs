@@ -1,6 +1,8 @@
 //! What stands while drains go on: heartbeats, completions, deadlines, leadership, the brake; and what AWS does to all of it.
 
 mod beats;
+mod completions;
+mod leaders;
 
 use std::time::Duration;
 
