@@ -44,7 +44,7 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
     if let Some(address) = config.service.admin {
         let admin = Admin { metrics: Arc::clone(&metrics), loops: loops.clone(), readiness: readiness.clone() };
         let bound = admin.start(address, &spawner, CancellationToken::new()).await.with_context(|| {
-            format!("cannot listen on {address} for /metrics, /livez and /readyz; choose another with --admin-address, or switch it off with `none`")
+            format!("cannot listen on {address} for /metrics, /livez and /readyz; choose another with --admin-listen, or switch it off with `--admin-listen off`")
         })?;
         info!(address = %bound, "The admin listener is up.");
     }

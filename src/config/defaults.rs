@@ -4,10 +4,8 @@
 pub const MAX_POLLERS: &str = "16";
 /// `--max-held`.
 pub const MAX_HELD: &str = "10000";
-/// `--lifecycle-hook`: every hook but EKS's own ([`EKS_HOOKS`]).
+/// `--lifecycle-hook`: every hook but EKS's own.
 pub const LIFECYCLE_HOOK: &str = "*";
-/// The hooks that EKS puts on the groups of managed node groups and answers itself: never matched by a wildcard.
-pub const EKS_HOOKS: [&str; 2] = ["Terminate-LC-Hook", "Launch-LC-Hook"];
 /// `--node-selector`: nodes of Karpenter and of EKS Auto Mode are drained by those.
 pub const NODE_SELECTOR: &str = "!karpenter.sh/nodepool,eks.amazonaws.com/compute-type!=auto";
 /// `--join-timeout`.

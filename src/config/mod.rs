@@ -17,12 +17,13 @@ use std::{net::SocketAddr, time::Duration};
 pub use args::{AwsArgs, DrainArgs, KubeArgs, LeaseArgs, LogArgs, OursArgs, QueueArgs, RunArgs, ServiceArgs, StandingArgs};
 pub use print::{document, print_config};
 pub use validate::ConfigError;
-pub use values::{Exclusion, ForceAfter, HookGlobs, Listen, PodEvents, QueueUrl, duration_text, parse_duration};
+pub use values::{Exclusion, ForceAfter, Listen, PodEvents, QueueUrl, duration_text, parse_duration};
 
 use crate::{
     domain::{NodeName, PodKey, Selector},
     election,
     observe::LogFormat,
+    triage::HookGlobs,
 };
 
 /// Everything that a run is told, validated.

@@ -137,7 +137,7 @@ fn several_queues_and_hooks_may_be_given_in_one_value() {
     let config = run(&["--queue-url", &format!("{QUEUE},{QUEUE}-2"), "--lifecycle-hook", "a*,Terminate-LC-Hook"]).unwrap();
     assert_eq!(config.queue.urls.len(), 2);
     assert!(config.ours.hooks.names(&"Terminate-LC-Hook".into()) && config.ours.hooks.names(&"abc".into()));
-    assert!(!config.ours.hooks.matches(&"b".into()));
+    assert!(!config.ours.hooks.cover(&"b".into()));
     let other = "https://sqs.us-east-1.amazonaws.com/1/nodes";
     let config = run(&["--queue-url", QUEUE, "--queue-url", other, "--region", "eu-west-1"]).unwrap();
     assert_eq!(config.aws.region.as_deref(), Some("eu-west-1"));

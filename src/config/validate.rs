@@ -6,12 +6,13 @@ use super::{
     AwsConfig, Config, DrainConfig, KubeConfig, OursConfig, QueueConfig, ServiceConfig, StandingConfig,
     args::{LeaseArgs, RunArgs},
     defaults as d,
-    values::{HookGlobs, Listen, duration_text},
+    values::{Listen, duration_text},
 };
 use crate::{
     domain::{NodeName, PodKey, seconds},
     election,
     observe::logs,
+    triage::HookGlobs,
 };
 
 /// How long a call on the Lease may take: it must be over before somebody else may lead.
@@ -106,17 +107,13 @@ fn queue(args: &RunArgs) -> Result<QueueConfig, ConfigError> {
 
 fn ours(args: &RunArgs) -> Result<OursConfig, ConfigError> {
     let o = &args.ours;
-    for glob in &o.lifecycle_hook {
-        // The characters of a hook's name (Auto Scaling API: `[A-Za-z0-9\-_\/]+`, 255 at most), and the wildcards.
-        let fine = !glob.is_empty() && glob.len() <= 255 && glob.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_/*?".contains(&b));
-        if !fine {
-            return Err(ConfigError::new(
-                "lifecycle-hook",
-                Some(glob),
-                "matches no hook; use letters, digits, - _ / and the wildcards * and ?, such as sundown-*",
-            ));
-        }
-    }
+    // The default stands for "all", which none given means to the triage.
+    let explicit = !matches!(o.lifecycle_hook.as_slice(), [only] if only == d::LIFECYCLE_HOOK);
+    let given_hooks: &[String] = if explicit { &o.lifecycle_hook } else { &[] };
+    let hooks = HookGlobs::new(given_hooks).map_err(|bad| {
+        let remedy = "matches no hook; use letters, digits, - _ / and the wildcards * and ?, such as sundown-*";
+        ConfigError::new("lifecycle-hook", Some(&bad.0), remedy)
+    })?;
     if o.join_timeout > seconds(3600) {
         return Err(ConfigError::duration(
             "join-timeout",
@@ -128,14 +125,7 @@ fn ours(args: &RunArgs) -> Result<OursConfig, ConfigError> {
     if let Some(tag) = managed_tag.as_deref().filter(|t| t.chars().count() > 128 || t.contains('=')) {
         return Err(ConfigError::new("managed-tag", Some(tag), "that is no tag key; give the key alone, 128 characters at most"));
     }
-    let explicit = !matches!(o.lifecycle_hook.as_slice(), [only] if only == d::LIFECYCLE_HOOK);
-    Ok(OursConfig {
-        hooks: HookGlobs::new(&o.lifecycle_hook, explicit),
-        nodes: o.node_selector.clone(),
-        managed_tag,
-        cluster_name: given(o.cluster_name.clone()),
-        join_timeout: o.join_timeout,
-    })
+    Ok(OursConfig { hooks, nodes: o.node_selector.clone(), managed_tag, cluster_name: given(o.cluster_name.clone()), join_timeout: o.join_timeout })
 }
 
 fn drain(args: &RunArgs) -> Result<DrainConfig, ConfigError> {

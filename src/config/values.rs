@@ -2,11 +2,6 @@
 
 use std::{fmt, net::SocketAddr, str::FromStr, time::Duration};
 
-use wildmatch::WildMatch;
-
-use super::defaults::EKS_HOOKS;
-use crate::domain::HookName;
-
 /// An SQS queue by its URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueUrl {
@@ -57,38 +52,6 @@ pub enum Listen {
     Off,
     /// There.
     At(SocketAddr),
-}
-
-/// Which lifecycle hooks are ours, by name.
-#[derive(Debug, Clone, PartialEq)]
-pub struct HookGlobs {
-    globs: Vec<(String, WildMatch)>,
-    explicit: bool,
-}
-
-impl HookGlobs {
-    /// Of globs that were validated. `explicit`: a person gave them.
-    pub(super) fn new(globs: &[String], explicit: bool) -> Self {
-        Self { globs: globs.iter().map(|glob| (glob.clone(), WildMatch::new(glob))).collect(), explicit }
-    }
-
-    /// The globs that a person gave; none where the default stands.
-    pub fn given(&self) -> impl Iterator<Item = &str> {
-        self.globs.iter().filter(|_| self.explicit).map(|(text, _)| text.as_str())
-    }
-
-    /// A hook of this name is ours. EKS's own (`Terminate-LC-Hook`, `Launch-LC-Hook`) only where it is named without a wildcard.
-    #[must_use]
-    pub fn matches(&self, hook: &HookName) -> bool {
-        let eks = EKS_HOOKS.contains(&hook.as_str());
-        self.globs.iter().any(|(text, glob)| if eks { text == hook.as_str() } else { glob.matches(hook.as_str()) })
-    }
-
-    /// A person named this hook, by `--lifecycle-hook`: it is ours whatever the tags of its group say.
-    #[must_use]
-    pub fn names(&self, hook: &HookName) -> bool {
-        self.explicit && self.matches(hook)
-    }
 }
 
 impl FromStr for QueueUrl {
@@ -220,23 +183,6 @@ mod tests {
         for bad in ["", "nodes", "arn:aws:sqs:eu-west-1:1:nodes", "https://sqs.eu-west-1.amazonaws.com/", "ftp://x/y"] {
             let said = bad.parse::<QueueUrl>().unwrap_err();
             assert!(said.contains("aws sqs get-queue-url"), "{bad}: {said}");
-        }
-    }
-
-    #[test]
-    fn eks_own_hooks_are_ours_only_where_they_are_named() {
-        let (all, one, exact) =
-            (HookGlobs::new(&["*".into()], false), HookGlobs::new(&["sundown-*".into()], true), HookGlobs::new(&["Terminate-LC-Hook".into()], true));
-        for (globs, hook, matches, names) in [
-            (&all, "drain", true, false),
-            (&all, "Terminate-LC-Hook", false, false),
-            (&all, "Launch-LC-Hook", false, false),
-            (&one, "sundown-terminate", true, true),
-            (&one, "backup", false, false),
-            (&exact, "Terminate-LC-Hook", true, true),
-            (&exact, "Launch-LC-Hook", false, false),
-        ] {
-            assert_eq!((globs.matches(&hook.into()), globs.names(&hook.into())), (matches, names), "{hook}");
         }
     }
 }

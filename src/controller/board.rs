@@ -1,7 +1,7 @@
 //! What is known of every drain, for people: the live view and the summary of a simulation, and the status page.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -42,14 +42,25 @@ pub struct NodeReport {
     pub deletes: u64,
     /// Pods that were forced.
     pub forced: Vec<String>,
-    /// How long pods were blocked, in whole seconds, by reason.
-    pub blocked_for: BTreeMap<&'static str, u64>,
+    /// How long which pod was blocked, and by what.
+    pub blocked_for: Vec<BlockedFor>,
     /// Heartbeats that were accepted.
     pub heartbeats: u64,
     /// `CONTINUE`, or `over` where the action was over already; empty while nothing was completed.
     pub completed: Vec<&'static str>,
     #[serde(skip)]
-    blocked_since: BTreeMap<&'static str, Moment>,
+    blocked_since: BTreeMap<(PodKey, &'static str), Moment>,
+}
+
+/// A pod that was blocked for a while.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct BlockedFor {
+    /// Which pod.
+    pub pod: String,
+    /// By what.
+    pub reason: &'static str,
+    /// In whole seconds, all times taken together.
+    pub seconds: u64,
 }
 
 impl Board {
@@ -94,7 +105,7 @@ impl Board {
             refusals: 0,
             deletes: 0,
             forced: Vec::new(),
-            blocked_for: BTreeMap::new(),
+            blocked_for: Vec::new(),
             heartbeats: 0,
             completed: Vec::new(),
             blocked_since: BTreeMap::new(),
@@ -108,10 +119,10 @@ impl Board {
             r.left = status.counts.left;
             r.ends_at = status.ends_at;
             r.blocked = status.blocked.iter().map(|b| format!("{} {}", b.pod, b.reason.as_str())).collect();
-            let reasons: BTreeMap<&'static str, Moment> = status.blocked.iter().map(|b| (b.reason.as_str(), now)).collect();
-            r.settle_blocked(now, |reason| reasons.contains_key(reason));
-            for (reason, at) in reasons {
-                r.blocked_since.entry(reason).or_insert(at);
+            let by: BTreeSet<(PodKey, &'static str)> = status.blocked.iter().map(|b| (b.pod.clone(), b.reason.as_str())).collect();
+            r.settle_blocked(now, |one| by.contains(one));
+            for one in by {
+                r.blocked_since.entry(one).or_insert(now);
             }
         });
     }
@@ -154,12 +165,15 @@ impl Board {
 }
 
 impl NodeReport {
-    /// Adds up the time of reasons that block nothing any more.
-    fn settle_blocked(&mut self, now: Moment, still: impl Fn(&str) -> bool) {
-        let over: Vec<_> = self.blocked_since.iter().filter(|(reason, _)| !still(reason)).map(|(r, at)| (*r, *at)).collect();
-        for (reason, since) in over {
-            self.blocked_since.remove(reason);
-            *self.blocked_for.entry(reason).or_default() += now.since_or_zero(since).as_secs();
+    /// Adds up the time of what is blocked no more.
+    fn settle_blocked(&mut self, now: Moment, still: impl Fn(&(PodKey, &'static str)) -> bool) {
+        let over: Vec<_> = self.blocked_since.extract_if(.., |one, _| !still(one)).collect();
+        for ((pod, reason), since) in over {
+            let (pod, seconds) = (pod.to_string(), now.since_or_zero(since).as_secs());
+            match self.blocked_for.iter_mut().find(|b| b.pod == pod && b.reason == reason) {
+                Some(known) => known.seconds += seconds,
+                None => self.blocked_for.push(BlockedFor { pod, reason, seconds }),
+            }
         }
     }
 

@@ -192,6 +192,10 @@ impl Case {
         if let Some(owed) = self.beating.take() {
             self.term.hooks.forget(&owed.key);
         }
+        if let (Reason::Stale, Some(owed)) = (reason, self.interruption.owed(&self.interruption.instance)) {
+            // It was only asked whether it still waits.
+            self.term.hooks.forget(&owed.key);
+        }
         let outcome = if fate == Fate::Leave { MessageOutcome::Left } else { outcome(reason) };
         self.term.metrics.message(Some(self.interruption.kind()), outcome);
         debug!(instance = %self.interruption.instance, kind = self.interruption.kind().as_str(), reason = reason.as_str(), "Not acted on.");

@@ -15,9 +15,9 @@ use crate::{
     aws::{Clients, Lookups},
     cluster::{Cluster, DaemonSets, EventNote, NodeIndex, Recorder},
     config::Config,
-    domain::{InstanceId, Moment, NodeName},
+    domain::{InstanceId, Moment, Node, NodeName, OwedHook},
     observe::Metrics,
-    record::LabelRoom,
+    record::{LabelRoom, Record},
     triage,
 };
 
@@ -128,6 +128,17 @@ impl Term {
             Arc::clone(gates.entry(node.clone()).or_default())
         };
         gate.lock_owned().await
+    }
+
+    /// What a record makes us owe. Annotations can be written by others: a hook that is not ours is never touched, whatever
+    /// one says.
+    pub(super) fn owed(&self, record: &Record, instance: &InstanceId) -> Vec<OwedHook> {
+        record.owed(instance).into_iter().filter(|owed| self.policy.hooks.cover(&owed.key.hook)).collect()
+    }
+
+    /// This Node is ours to drain: the node selector takes it, and nobody asked to leave it alone.
+    pub(super) fn manages(&self, node: &Node) -> bool {
+        self.policy.nodes.matches(&node.labels) && !node.ignored()
     }
 
     /// Asks the label room something.

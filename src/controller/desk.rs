@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, sync::Mutex};
 
 use futures::future::join_all;
+use jiff::SignedDuration;
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
 
@@ -12,7 +13,7 @@ use super::{
     intake::Delivery,
 };
 use crate::{
-    domain::{MomentExt, seconds},
+    domain::{Interruption, Moment, MomentExt, What, seconds},
     interruption::{Parsed, Reject, parse},
     observe::{Loop, MessageOutcome},
 };
@@ -62,9 +63,10 @@ impl Desk {
                 let cases: Vec<_> = interruptions
                     .into_iter()
                     .map(|interruption| {
-                        let said = interruption.time.or(delivery.sent).map(|t| t.checked_sub(offset).unwrap_or(t));
-                        let happened = said.map_or(received, |t| t.min(received.plus(seconds(5))));
-                        case::Case::new(term.clone(), interruption, received, happened, delivery.sent)
+                        let interruption = by_our_clock(interruption, offset);
+                        let sent = delivery.sent.map(|t| shift(t, offset));
+                        let happened = interruption.time.or(sent).map_or(received, |t| t.min(received.plus(seconds(5))));
+                        case::Case::new(term.clone(), interruption, received, happened, sent)
                     })
                     .collect();
                 self.term.spawn(decide_all(cases, delivery));
@@ -84,6 +86,19 @@ impl Desk {
         }
         delivery.ticket.leave();
     }
+}
+
+/// The times in an event are AWS's. Deadlines run on our clock: a machine whose clock is a minute behind must not force a minute late.
+fn by_our_clock(mut interruption: Interruption, offset: SignedDuration) -> Interruption {
+    interruption.time = interruption.time.map(|t| shift(t, offset));
+    if let What::Capacity { ends } = &mut interruption.what {
+        *ends = ends.map(|t| shift(t, offset));
+    }
+    interruption
+}
+
+fn shift(moment: Moment, ahead: SignedDuration) -> Moment {
+    moment.checked_sub(ahead).unwrap_or(moment)
 }
 
 /// A message is deleted when every interruption in it is decided and none of them wants it back.

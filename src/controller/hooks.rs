@@ -24,6 +24,9 @@ use crate::{
     observe::{BeatResult, CompletionResult},
 };
 
+/// How long an action that is over is remembered.
+const IDLE: Duration = seconds(60);
+
 /// How a completion ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Completion {
@@ -216,6 +219,8 @@ impl Keeper {
             let now = clock.now();
             let due = if self.proofs.is_empty() { self.schedule.due().unwrap_or(far) } else { now };
             let lapse = self.schedule.lapses_at().filter(|at| *at > now).unwrap_or(far);
+            // An action that is over is kept for a while for whoever still wants to complete it, then forgotten.
+            let idle = if self.schedule.end().is_some() { now.checked_add(IDLE).unwrap_or(far) } else { far };
             let describing = describe_at.filter(|_| self.schedule.end().is_none());
             let lookups = self.standing.lookups.clone();
             let (group, hook) = (self.owed.key.group.clone(), self.owed.key.hook.clone());
@@ -235,6 +240,7 @@ impl Keeper {
                 }
                 () = clock.sleep_until(due) => self.beat().await,
                 () = clock.sleep_until(lapse) => {}
+                () = clock.sleep_until(idle) => return,
                 described = async {
                     clock.sleep_until(describing.unwrap_or(far)).await;
                     lookups.hooks.get(&group, &hook).await

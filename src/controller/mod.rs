@@ -17,6 +17,6 @@ mod release;
 mod runtime;
 mod service;
 
-pub use board::{Board, NodeReport};
+pub use board::{BlockedFor, Board, NodeReport};
 pub use runtime::{Clock, Random, Spawner};
 pub use service::{Parts, serve, words};

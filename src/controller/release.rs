@@ -40,7 +40,7 @@ pub(super) fn start(term: &Term, course: &Course, outcome: &Outcome) {
         uid: course.node.uid.clone(),
         instance: course.instance.clone(),
         taken: course.taken.clone(),
-        owed: course.record.owed(&course.instance),
+        owed: term.owed(&course.record, &course.instance),
         outcome: outcome.as_str(),
         node_gone: matches!(outcome, Outcome::NodeGone),
         put_back: course.put_back,
@@ -116,7 +116,7 @@ impl Release {
                 return;
             };
             self.taken = record.taken(&self.instance);
-            let more: Vec<_> = record.owed(&self.instance).into_iter().filter(|o| !self.done.contains(&o.key)).collect();
+            let more: Vec<_> = self.term.owed(&record, &self.instance).into_iter().filter(|o| !self.done.contains(&o.key)).collect();
             let owed_any = !self.done.is_empty() || !more.is_empty();
             if !more.is_empty() && !self.put_back {
                 self.complete(more).await;

@@ -187,7 +187,7 @@ fn standing(parts: &Parts, keeper: &Arc<LeaseKeeper>, counting: &Counting, ident
 
 fn policy(config: &Config) -> triage::Policy {
     triage::Policy {
-        hooks: triage::HookGlobs::new(&config.ours.hooks.given().collect::<Vec<_>>()).unwrap_or_default(),
+        hooks: config.ours.hooks.clone(),
         managed_tag: config.ours.managed_tag.clone(),
         cluster_name: config.ours.cluster_name.clone(),
         join_timeout: config.ours.join_timeout,
@@ -217,7 +217,8 @@ fn readiness(parts: &Parts, standing: &Standing, inlet: &Inlet) {
     let budgets = standing.budgets.clone();
     parts.readiness.add("budgets", move || if budgets.state().synced { Ok(()) } else { Err("the disruption budgets are not listed yet".to_owned()) });
     let inlet = inlet.clone();
-    parts.readiness.add("intake", move || {
+    parts.readiness.add("receiving", move || {
+        // A standby does not receive, and is ready all the same.
         let Some(view) = inlet.view().filter(|view| !view.healthy()) else { return Ok(()) };
         Err(view.troubles().first().map_or_else(|| "nothing was received yet".to_owned(), |(queue, error)| format!("{queue}: {error}")))
     });
@@ -227,14 +228,15 @@ fn readiness(parts: &Parts, standing: &Standing, inlet: &Inlet) {
 async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, readiness: Readiness, inlet: Inlet) {
     let queues: Vec<_> = standing.config.queue.urls.iter().map(|q| standing.aws.queue(&q.url)).collect();
     let reachable = readiness.flag("queue");
-    let (mut turn, mut skew_told) = (0_u32, false);
+    let (mut turn, mut skew_told, mut told, mut well) = (0_u32, false, standing.recorder.counts(), true);
     loop {
-        if turn.is_multiple_of(30) {
-            let answers = futures::future::join_all(queues.iter().map(crate::aws::Queue::attributes)).await;
-            for error in answers.iter().filter_map(|a| a.as_ref().err()) {
-                warn!(%error, "A queue cannot be asked for its attributes; this process is not ready until it can.");
+        if turn.is_multiple_of(if well { 30 } else { 5 }) {
+            let asked = ask(&queues).await;
+            if let (Err(why), true) = (&asked, well || turn.is_multiple_of(30)) {
+                warn!(why, "Not every queue can be asked for its attributes; this process is not ready until they can.");
             }
-            reachable.set(answers.iter().all(Result::is_ok));
+            well = asked.is_ok();
+            reachable.set(asked);
         }
         turn = turn.wrapping_add(1);
         let skew = standing.aws.clock().skew();
@@ -246,6 +248,9 @@ async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, readiness: Rea
             }
         }
         standing.metrics.set_nodes(standing.nodes.all().len());
+        let counts = standing.recorder.counts();
+        standing.metrics.events(counts.written - told.written, counts.dropped - told.dropped, counts.failed - told.failed);
+        told = counts;
         standing.metrics.set_held(inlet.view().map_or(0, |view| view.held()));
         if let Some(node) = standing.config.standing.node.as_ref().and_then(|name| standing.nodes.get(name)) {
             match record::standing(&node, None) {
@@ -255,6 +260,14 @@ async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, readiness: Rea
         }
         tokio::time::sleep(seconds(1)).await;
     }
+}
+
+/// Asks the queues for their attributes, which shows whether they are there and may be used.
+async fn ask(queues: &[crate::aws::Queue]) -> Result<(), String> {
+    let answers = futures::future::join_all(queues.iter().map(crate::aws::Queue::attributes)).await;
+    let failed = queues.iter().zip(answers).filter_map(|(queue, answer)| Some(format!("{} cannot be asked: {}", queue.name(), answer.err()?)));
+    let failed: Vec<_> = failed.collect();
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
 }
 
 /// One term of leadership, while it lasts.
@@ -268,14 +281,13 @@ impl Leading {
         info!("This process leads.");
         let (term, words) = Term::begin(standing.clone());
         let foreman_loop = parts.loops.register("foreman", seconds(60));
-        let desk_loop = parts.loops.register("desk", seconds(60));
         if !standing.config.dry_run {
             // Before anything is taken up: a brake that was on before this term holds from its first moment.
             term.tell(foreman::Word::PausedAll(*keeper.paused().borrow()));
             term.spawn(foreman::work(term.clone(), words, foreman_loop));
             term.spawn(follow_pause(term.clone(), keeper.paused()));
         }
-        let (task, slot) = (term.clone(), inlet.clone());
+        let (task, slot, loops) = (term.clone(), inlet.clone(), parts.loops.clone());
         let observer: Arc<dyn IntakeObserver> = Arc::new(counting.clone());
         term.spawn(async move {
             // Nothing can be decided before the nodes are known; messages are safe in their queue.
@@ -290,6 +302,8 @@ impl Leading {
             let queues = queue.urls.iter().map(|q| task.aws.queue(&q.url)).collect();
             let (deliveries, handle) = Intake::start(queues, &settings, &task.random, &task.spawner, &observer);
             slot.with(|place| *place = Some(handle));
+            // Alive from here on: an API server that is away must not make this process look stuck.
+            let desk_loop = loops.register("desk", seconds(60));
             desk::read(task.clone(), deliveries, desk_loop).await;
         });
         Self { term, inlet: inlet.clone() }
@@ -301,6 +315,7 @@ impl Leading {
             handle.stop().await;
         }
         self.term.finish();
+        self.term.metrics.stands_by();
     }
 
     /// Leadership is lost: whatever the term started ends at once. What is undecided goes back to the queue while this process

@@ -34,6 +34,8 @@ pub enum Note {
     Forced {
         /// Which pod.
         pod: PodKey,
+        /// Its UID.
+        uid: PodUid,
         /// Its grace period, in seconds.
         grace: u32,
         /// What had blocked it.
@@ -43,6 +45,8 @@ pub enum Note {
     ShortenedGrace {
         /// Which pod.
         pod: PodKey,
+        /// Its UID.
+        uid: PodUid,
         /// What it was given, in seconds.
         grace: u32,
         /// What it asks for.
@@ -52,6 +56,8 @@ pub enum Note {
     Blocked {
         /// Which pod.
         pod: PodKey,
+        /// Its UID.
+        uid: PodUid,
         /// By what.
         reason: BlockReason,
         /// In the server's words.

@@ -273,7 +273,7 @@ impl Drain {
         if let Some(block) = entry.block.as_mut().filter(|b| !b.told && b.since.plus(rules.settings.tell_blocked_after) <= now) {
             block.told = true;
             let (reason, message, since) = (block.reason, block.message.clone(), block.since);
-            self.out.push(Effect::Note(Note::Blocked { pod: entry.pod.key.clone(), reason, message, since }));
+            self.out.push(Effect::Note(Note::Blocked { pod: entry.pod.key.clone(), uid: entry.pod.uid.clone(), reason, message, since }));
         }
         let wake = entry.next_change(&rules, now);
         if wake != entry.wake {

@@ -249,24 +249,24 @@ impl Entry {
 
     /// An order for it was accepted. What people should hear of that.
     pub(super) fn accepted(&mut self, now: Moment, order: &Order, force_at: Option<Moment>) -> Option<Note> {
-        let (pod, own) = (self.pod.key.clone(), self.pod.grace);
+        let (pod, uid, own) = (self.pod.key.clone(), self.pod.uid.clone(), self.pod.grace);
         if self.pod.deletion.is_none() {
             self.accepted_at = Some(now);
         }
         match order {
             Order::Delete { why: DeleteWhy::Shortened, grace, .. } => {
                 self.shortened_for = force_at;
-                Some(Note::ShortenedGrace { pod, grace: *grace, own })
+                Some(Note::ShortenedGrace { pod, uid, grace: *grace, own })
             }
             Order::Delete { grace, .. } => {
                 let reason = self.refused.unwrap_or(BlockReason::Intercepted);
-                (!std::mem::replace(&mut self.forced, true)).then_some(Note::Forced { pod, grace: *grace, reason })
+                (!std::mem::replace(&mut self.forced, true)).then_some(Note::Forced { pod, uid, grace: *grace, reason })
             }
             Order::Evict { grace, .. } => {
                 if self.block.as_ref().is_some_and(|b| b.reason != BlockReason::Intercepted) {
                     self.block = None;
                 }
-                grace.filter(|g| u64::from(*g) < own.as_secs()).map(|grace| Note::ShortenedGrace { pod, grace, own })
+                grace.filter(|g| u64::from(*g) < own.as_secs()).map(|grace| Note::ShortenedGrace { pod, uid, grace, own })
             }
         }
     }

@@ -157,7 +157,7 @@ mod tests {
         let queue = admin.readiness.flag("queue reachable");
         let unready = get(address, "/readyz?verbose").await;
         assert!(unready.starts_with("HTTP/1.1 503") && unready.ends_with("queue reachable: not yet\n"), "{unready}");
-        queue.set(true);
+        queue.set(Ok(()));
         assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 200"));
 
         let intake = admin.loops.register("intake", Duration::ZERO);

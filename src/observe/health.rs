@@ -2,10 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -47,7 +44,7 @@ type Condition = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// A condition that somebody sets.
 #[derive(Debug, Clone)]
-pub struct ReadyFlag(Arc<AtomicBool>);
+pub struct ReadyFlag(Arc<Mutex<Result<(), String>>>);
 
 impl Loops {
     /// No loops yet.
@@ -100,9 +97,9 @@ impl Readiness {
     /// Adds a condition that does not hold until the flag is set.
     #[must_use]
     pub fn flag(&self, name: &'static str) -> ReadyFlag {
-        let flag = ReadyFlag(Arc::default());
+        let flag = ReadyFlag(Arc::new(Mutex::new(Err("not yet".to_owned()))));
         let seen = flag.clone();
-        self.add(name, move || if seen.0.load(Ordering::Acquire) { Ok(()) } else { Err("not yet".to_owned()) });
+        self.add(name, move || seen.0.lock().unwrap_or_else(PoisonError::into_inner).clone());
         flag
     }
 
@@ -121,9 +118,9 @@ impl std::fmt::Debug for Readiness {
 }
 
 impl ReadyFlag {
-    /// Says whether the condition holds.
-    pub fn set(&self, holds: bool) {
-        self.0.store(holds, Ordering::Release);
+    /// Says whether the condition holds; `Err` says why it does not.
+    pub fn set(&self, holds: Result<(), String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = holds;
     }
 }
 
@@ -154,7 +151,7 @@ mod tests {
         let nodes = readiness.flag("nodes");
         readiness.add("queue", || Err("access denied".to_owned()));
         assert_eq!(readiness.missing(), vec![("nodes", "not yet".to_owned()), ("queue", "access denied".to_owned())]);
-        nodes.set(true);
+        nodes.set(Ok(()));
         readiness.add("queue", || Ok(()));
         assert!(readiness.missing().is_empty());
     }

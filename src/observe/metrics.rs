@@ -54,7 +54,6 @@ pub struct Metrics {
     evictions: Counters<1>,
     deletes: Counters<1>,
     forced: Counter,
-    budget_wake: Histogram,
     beats: Counters<1>,
     beats_missed: Counter,
     hooks_owed: Gauge,
@@ -98,7 +97,6 @@ impl Metrics {
             evictions: reg(&mut r, "evictions", "Evictions sent, by answer"),
             deletes: reg(&mut r, "pod_deletes", "Pod deletions sent, by answer"),
             forced: reg(&mut r, "pods_forced", "Pods that were deleted or cut short because a deadline demanded it"),
-            budget_wake: plain_seconds(&mut r, "budget_wake", "Time from a change of a disruption budget to the eviction that it allowed"),
             beats: reg(&mut r, "heartbeats", "Heartbeats of lifecycle actions, by result"),
             beats_missed: reg(&mut r, "heartbeats_missed", "Heartbeats not accepted before two thirds of their hook's timeout were over"),
             hooks_owed: reg(&mut r, "hooks_owed", "Lifecycle actions that wait for our completion"),
@@ -265,11 +263,6 @@ impl Metrics {
         self.forced.inc();
     }
 
-    /// An eviction went out so long after the change of the budget that allowed it.
-    pub fn budget_woke_after(&self, lag: Duration) {
-        self.budget_wake.observe(lag.as_secs_f64());
-    }
-
     // === lifecycle hooks
 
     /// A heartbeat was answered.
@@ -344,14 +337,11 @@ impl Metrics {
         self.records.get_or_create(&[("event", event.as_str())]).inc();
     }
 
-    /// A Kubernetes Event was written.
-    pub fn event_sent(&self) {
-        self.events_sent.inc();
-    }
-
-    /// Kubernetes Events were not written: `rate` or `failed`.
-    pub fn events_dropped(&self, reason: &'static str, count: u64) {
-        self.events_dropped.get_or_create(&[("reason", reason)]).inc_by(count);
+    /// So many Kubernetes Events were written, dropped because too many waited, and not taken by the API server.
+    pub fn events(&self, written: u64, dropped: u64, failed: u64) {
+        self.events_sent.inc_by(written);
+        self.events_dropped.get_or_create(&[("reason", "rate")]).inc_by(dropped);
+        self.events_dropped.get_or_create(&[("reason", "failed")]).inc_by(failed);
     }
 
     /// An object (`node`, `pod`, `budget`, …) could not be decoded.
@@ -400,12 +390,6 @@ fn seconds<const N: usize>(registry: &mut Registry, name: &str, help: &str, new:
     let family = Family::new_with_constructor(new);
     registry.register_with_unit(name, help, Unit::Seconds, family.clone());
     family
-}
-
-fn plain_seconds(registry: &mut Registry, name: &str, help: &str) -> Histogram {
-    let histogram = call_buckets();
-    registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
-    histogram
 }
 
 fn touch<const N: usize>(family: &Counters<N>, labels: Labels<N>) {

@@ -5,4 +5,4 @@ pub mod http;
 pub mod kube;
 mod world;
 
-pub use world::{World, WorldSettings};
+pub use world::{GROUP_LABEL, World, WorldSettings};

@@ -12,6 +12,9 @@ use super::{
 };
 use crate::controller::{Clock, Spawner};
 
+/// The label that says which group a Node's instance belongs to, as managed node groups of EKS write it.
+pub const GROUP_LABEL: &str = "eks.amazonaws.com/nodegroup";
+
 /// How a world is set up.
 #[derive(Debug, Clone)]
 pub struct WorldSettings {
@@ -160,6 +163,9 @@ impl World {
         let Some(facts) = self.aws.instance(instance) else { return };
         let mut node = NodeSpec::named(facts.private_dns.clone()).instance(facts.id.clone()).kib(self.settings.node_kib);
         node.zone.clone_from(&facts.zone);
+        if let Some(group) = facts.group {
+            node = node.label(GROUP_LABEL, group);
+        }
         self.kube.add_node(&node);
     }
 

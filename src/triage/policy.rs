@@ -48,9 +48,10 @@ impl Default for Staleness {
     }
 }
 
-/// The globs of `--lifecycle-hook`; none given: all hooks except those of Amazon EKS.
-#[derive(Debug, Clone, Default)]
-pub struct HookGlobs(Vec<WildMatch>);
+/// The globs of `--lifecycle-hook`; none given: all hooks except those of Amazon EKS. No wildcard ever matches these: who
+/// really wants to answer them must name them in full.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HookGlobs(Vec<(String, WildMatch)>);
 
 /// The text cannot be the glob of a hook's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -72,13 +73,14 @@ impl HookGlobs {
     /// Somebody named this hook.
     #[must_use]
     pub fn names(&self, hook: &HookName) -> bool {
-        self.0.iter().any(|g| g.matches(hook.as_str()))
+        let eks = EKS_HOOKS.contains(&hook.as_str());
+        self.0.iter().any(|(text, glob)| if eks { text == hook.as_str() } else { glob.matches(hook.as_str()) })
     }
 }
 
-fn glob(text: &str) -> Result<WildMatch, BadGlob> {
+fn glob(text: &str) -> Result<(String, WildMatch), BadGlob> {
     let fine = (1..=255).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_/*?".contains(&b));
-    if fine { Ok(WildMatch::new(text)) } else { Err(BadGlob(text.chars().take(64).collect())) }
+    if fine { Ok((text.to_owned(), WildMatch::new(text))) } else { Err(BadGlob(text.chars().take(64).collect())) }
 }
 
 impl Policy {

@@ -12,6 +12,8 @@
     reason = "tests: a panic is how they fail, and counters are whole numbers"
 )]
 
+mod drains;
 mod harness;
+mod messages;
 mod skeleton;
 mod standing;

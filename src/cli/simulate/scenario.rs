@@ -12,6 +12,9 @@ use crate::config::parse_duration;
 pub(super) struct Scenario {
     /// In a few words.
     pub(super) name: String,
+    /// Flags of `sundown run` that the service gets besides its queue and its cluster's name.
+    #[serde(default)]
+    pub(super) flags: Vec<String>,
     /// The groups of nodes.
     pub(super) groups: Vec<Group>,
     /// What runs on them.
@@ -61,6 +64,9 @@ pub(super) struct Workload {
     pub(super) name: String,
     #[serde(default)]
     pub(super) replicas: usize,
+    /// Its pods run on nodes of this group only.
+    #[serde(default)]
+    pub(super) group: Option<String>,
     /// `terminationGracePeriodSeconds`.
     #[serde(default, deserialize_with = "some_duration")]
     pub(super) grace: Option<Duration>,
@@ -100,12 +106,15 @@ pub(super) struct Event {
     pub(super) stop: Option<Instances>,
 }
 
-/// So many instances of a group.
+/// So many instances of a group: those first that run a pod of the workload `running`, then the oldest.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Instances {
     pub(super) group: String,
     pub(super) count: usize,
+    /// `NAMESPACE/NAME` of a workload.
+    #[serde(default)]
+    pub(super) running: Option<String>,
 }
 
 /// The scenario could not be read.
@@ -115,8 +124,10 @@ pub(super) enum ScenarioError {
     Read { path: String, source: std::io::Error },
     #[error("cannot understand the scenario {path}: {why} (the built-in one is in docs/scenarios/default.yaml)")]
     Parse { path: String, why: String },
-    #[error("the scenario names the group `{0}`, which it does not have")]
-    NoSuchGroup(String),
+    #[error("the scenario names the {what} `{name}`, which it does not have")]
+    NoSuch { what: &'static str, name: String },
+    #[error("the event at {0:?} of the scenario says nothing that happens: give it one of scaleIn, spot, rebalance, stop")]
+    Nothing(Duration),
 }
 
 const DEFAULT: &str = include_str!("../../../docs/scenarios/default.yaml");
@@ -133,14 +144,36 @@ impl Scenario {
             }
         };
         let scenario: Self = serde_saphyr::from_str(&text).map_err(|e| ScenarioError::Parse { path: name, why: e.to_string() })?;
-        for event in &scenario.events {
-            for some in [&event.scale_in, &event.spot, &event.rebalance, &event.stop].into_iter().flatten() {
-                if !scenario.groups.iter().any(|g| g.name == some.group) {
-                    return Err(ScenarioError::NoSuchGroup(some.group.clone()));
-                }
-            }
-        }
+        scenario.check()?;
         Ok(scenario)
+    }
+
+    /// What it names is there.
+    fn check(&self) -> Result<(), ScenarioError> {
+        let mut groups: Vec<&String> = self.workloads.iter().filter_map(|w| w.group.as_ref()).collect();
+        let mut workloads: Vec<&String> = Vec::new();
+        for event in &self.events {
+            let some: Vec<&Instances> = [&event.scale_in, &event.spot, &event.rebalance, &event.stop].into_iter().flatten().collect();
+            if some.is_empty() {
+                return Err(ScenarioError::Nothing(event.at));
+            }
+            groups.extend(some.iter().map(|i| &i.group));
+            workloads.extend(some.iter().filter_map(|i| i.running.as_ref()));
+        }
+        if let Some(name) = groups.into_iter().find(|name| !self.groups.iter().any(|g| g.name == **name)) {
+            return Err(ScenarioError::NoSuch { what: "group", name: name.clone() });
+        }
+        if let Some(name) = workloads.into_iter().find(|name| !self.workloads.iter().any(|w| w.is_called(name))) {
+            return Err(ScenarioError::NoSuch { what: "workload", name: name.clone() });
+        }
+        Ok(())
+    }
+}
+
+impl Workload {
+    /// `full` is `NAMESPACE/NAME`.
+    pub(super) fn is_called(&self, full: &str) -> bool {
+        full.split_once('/') == Some((self.namespace.as_str(), self.name.as_str()))
     }
 }
 

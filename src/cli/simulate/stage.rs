@@ -1,24 +1,24 @@
 //! Plays a scenario.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    scenario::{Event, Kind, Scenario, Workload},
+    scenario::{Event, Instances, Kind, Scenario, Workload},
     summary::Summary,
     view::View,
 };
 use crate::{
-    config::Config,
+    config::{Config, RunArgs},
     controller::{self, Board, Clock, Parts, Random, Spawner},
     domain::{Moment, MomentExt, seconds},
     observe::{Loops, Metrics, Readiness},
     sim::{
-        World, WorldSettings,
-        aws::{GroupSpec, HookResult, HookSpec, SpotAction, State},
-        kube::{BudgetSpec, PodShape},
+        GROUP_LABEL, World, WorldSettings,
+        aws::{GroupSpec, HookResult, HookSpec, LifecycleState, Member, SpotAction, State},
+        kube::{BudgetSpec, PodShape, PodView},
     },
 };
 
@@ -48,6 +48,7 @@ pub(super) async fn play(scenario: &Scenario, seed: u64, pace: Pace, serve: bool
     };
     let spawner = Spawner::new();
     let world = World::start(WorldSettings { join_after: seconds(25), ..WorldSettings::seeded(seed) }, clock, &spawner);
+    let config = Arc::new(config(&world, scenario)?);
     build(&world, scenario);
     if pace == Pace::Real {
         // Pods are put there ready enough: nobody should wait three minutes for a demonstration to begin.
@@ -62,7 +63,7 @@ pub(super) async fn play(scenario: &Scenario, seed: u64, pace: Pace, serve: bool
     let (board, shutdown) = (Board::default(), CancellationToken::new());
     let metrics = Arc::new(Metrics::new(&controller::words()));
     let service = spawner.spawn(controller::serve(Parts {
-        config: Arc::new(config(&world)?),
+        config,
         kube: world.kube.client_as("sundown"),
         aws: world.aws.sdk_config(),
         clock,
@@ -124,28 +125,31 @@ fn is_at_rest(world: &World, board: &Board) -> bool {
 }
 
 fn happen(world: &World, event: &Event, at: Duration, view: &mut View) {
-    let in_service = |group: &str| -> Vec<String> {
-        let members = world.aws.members(group);
-        members.into_iter().filter(|m| m.state == crate::sim::aws::LifecycleState::InService).map(|m| m.instance).collect()
+    let mut all = |some: &Option<Instances>, what: &str, act: &dyn Fn(&str)| {
+        let Some(some) = some else { return };
+        let ids = chosen(world, some);
+        ids.iter().for_each(|id| act(id));
+        view.say(at, &format!("{what} {} {} of `{}`", ids.len(), if ids.len() == 1 { "instance" } else { "instances" }, some.group));
     };
-    if let Some(some) = &event.scale_in {
-        let ids = world.aws.scale_in(&some.group, some.count);
-        view.say(at, &format!("Auto Scaling terminates {} instances of `{}`", ids.len(), some.group));
+    all(&event.scale_in, "Auto Scaling terminates", &|id| world.aws.terminate(id, true));
+    all(&event.spot, "EC2 reclaims in two minutes", &|id| world.aws.spot_interruption(id, SpotAction::Terminate));
+    all(&event.rebalance, "EC2 recommends to rebalance", &|id| world.aws.rebalance_recommendation(id));
+    all(&event.stop, "Somebody stops", &|id| world.aws.stop(id));
+}
+
+/// Which instances an event is about.
+fn chosen(world: &World, some: &Instances) -> Vec<String> {
+    let in_service = |m: &Member| m.state == LifecycleState::InService;
+    let mut ids: Vec<String> = world.aws.members(&some.group).into_iter().filter(in_service).map(|m| m.instance).collect();
+    if let Some((namespace, name)) = some.running.as_deref().and_then(|full| full.split_once('/')) {
+        let is_of_it = |pod: &PodView| pod.namespace == namespace && pod.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
+        let busy: BTreeSet<String> = world.kube.pods().into_iter().filter(is_of_it).filter_map(|p| p.node).collect();
+        let nodes = world.nodes();
+        // A stable sort: oldest first among those that run it, and among the others.
+        ids.sort_by_key(|id| !nodes.get(id).is_some_and(|node| busy.contains(node)));
     }
-    if let Some(some) = &event.spot {
-        view.say(at, &format!("EC2 reclaims {} spot instances of `{}`: two minutes", some.count, some.group));
-        for id in in_service(&some.group).iter().take(some.count) {
-            world.aws.spot_interruption(id, SpotAction::Terminate);
-        }
-    }
-    if let Some(some) = &event.rebalance {
-        view.say(at, &format!("EC2 recommends to rebalance {} instances of `{}`", some.count, some.group));
-        in_service(&some.group).iter().take(some.count).for_each(|id| world.aws.rebalance_recommendation(id));
-    }
-    if let Some(some) = &event.stop {
-        view.say(at, &format!("Somebody stops {} instances of `{}`", some.count, some.group));
-        in_service(&some.group).iter().take(some.count).for_each(|id| world.aws.stop(id));
-    }
+    ids.truncate(some.count);
+    ids
 }
 
 fn build(world: &World, scenario: &Scenario) {
@@ -165,7 +169,8 @@ fn build(world: &World, scenario: &Scenario) {
 }
 
 fn add(world: &World, workload: &Workload) {
-    let shape = PodShape { grace: workload.grace, stop: workload.stop, ready: workload.ready, ..PodShape::default() };
+    let node_selector = workload.group.iter().map(|group| (GROUP_LABEL.to_owned(), group.clone())).collect();
+    let shape = PodShape { grace: workload.grace, stop: workload.stop, ready: workload.ready, node_selector, ..PodShape::default() };
     let spec = crate::sim::kube::Workload::new(&workload.namespace, &workload.name, workload.replicas).shape(shape);
     match workload.kind {
         Kind::Deployment => world.kube.add_deployment(&spec),
@@ -185,16 +190,11 @@ fn add(world: &World, workload: &Workload) {
 }
 
 /// The configuration that a person would give for this world.
-fn config(world: &World) -> anyhow::Result<Config> {
-    use clap::Parser as _;
-    #[derive(clap::Parser)]
-    struct Flags {
-        #[command(flatten)]
-        run: crate::config::RunArgs,
-    }
+fn config(world: &World, scenario: &Scenario) -> anyhow::Result<Config> {
     let (url, cluster) = (world.queue_url(), world.cluster().to_owned());
-    let flags = Flags::try_parse_from(["sundown", "--queue-url", &url, "--cluster-name", &cluster]).context("the flags of the simulated service")?;
-    flags.run.config(&|_| None).context("the configuration of the simulated service")
+    let all = ["--queue-url".to_owned(), url, "--cluster-name".to_owned(), cluster].into_iter().chain(scenario.flags.iter().cloned());
+    let flags = RunArgs::from_flags(all).context("the flags of the scenario")?;
+    flags.config(&|_| None).context("the flags of the scenario")
 }
 
 /// Time is carried on from outside: a thread ticks, a task advances the paused clock by what that is worth.

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::scenario::Scenario;
 use crate::{
-    controller::{Board, NodeReport},
-    domain::{Moment, MomentExt},
+    controller::{BlockedFor, Board, NodeReport},
+    domain::{Moment, MomentExt, NodeName},
     sim::World,
 };
 
@@ -20,7 +20,7 @@ pub(super) struct Summary {
     seconds: u64,
     /// Everything came to rest before the scenario's end.
     at_rest: bool,
-    nodes: BTreeMap<String, NodeSummary>,
+    nodes: Vec<NodeSummary>,
     hooks: Vec<HookSummary>,
     calls: Calls,
 }
@@ -28,6 +28,7 @@ pub(super) struct Summary {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct NodeSummary {
+    node: String,
     instance: String,
     kind: &'static str,
     /// From the start of the scenario, in milliseconds.
@@ -39,7 +40,8 @@ struct NodeSummary {
     refusals: u64,
     deletes: u64,
     forced: Vec<String>,
-    blocked_seconds: BTreeMap<&'static str, u64>,
+    /// Which pod was blocked, by what and how long: the longest first.
+    blocked: Vec<BlockedFor>,
     heartbeats: u64,
     completed_with: Vec<&'static str>,
 }
@@ -61,7 +63,7 @@ struct Calls {
 
 impl Summary {
     pub(super) fn of(scenario: &Scenario, seed: u64, begun: Moment, ended: Moment, at_rest: bool, board: &Board, world: &World) -> Self {
-        let nodes = board.snapshot().iter().map(|(name, r)| (name.to_string(), node(r, begun))).collect();
+        let nodes = in_order(&board.snapshot()).into_iter().map(|(name, r)| node(name, r, begun)).collect();
         let actions = world.aws.actions();
         let hooks = actions.iter().map(|a| HookSummary {
             instance: a.instance.clone(),
@@ -98,11 +100,11 @@ impl Summary {
             "{:<42} {:<14} {:>9} {:>8} {:<11} {:>7} {:>6} {:>5}  {:<9} blocked",
             "node", "kind", "cordoned", "drained", "ended", "evicted", "forced", "beats", "completed"
         )?;
-        for (name, n) in &self.nodes {
-            let blocked: Vec<_> = n.blocked_seconds.iter().filter(|(_, s)| **s > 0).map(|(why, s)| format!("{why} {s} s")).collect();
+        for n in &self.nodes {
             writeln!(
                 out,
-                "{name:<42} {:<14} {:>7} s {:>6} s {:<11} {:>7} {:>6} {:>5}  {:<9} {}",
+                "{:<42} {:<14} {:>7} s {:>6} s {:<11} {:>7} {:>6} {:>5}  {:<9} {}",
+                n.node,
                 n.kind,
                 n.cordoned_after_ms / 1000,
                 n.drained_after_ms.map_or_else(|| "-".to_owned(), |ms| (ms / 1000).to_string()),
@@ -111,10 +113,10 @@ impl Summary {
                 n.forced.len(),
                 n.heartbeats,
                 n.completed_with.join(" "),
-                blocked.join(", ")
+                n.blocked_text()
             )?;
         }
-        let forced: Vec<_> = self.nodes.values().flat_map(|n| &n.forced).map(String::as_str).collect();
+        let forced: Vec<_> = self.nodes.iter().flat_map(|n| &n.forced).map(String::as_str).collect();
         if !forced.is_empty() {
             writeln!(out, "\nForced by a deadline: {}", forced.join(", "))?;
         }
@@ -125,8 +127,31 @@ impl Summary {
     }
 }
 
-fn node(r: &NodeReport, begun: Moment) -> NodeSummary {
+impl NodeSummary {
+    fn blocked_text(&self) -> String {
+        let Some(longest) = self.blocked.first() else { return String::new() };
+        let others = self.blocked.len() - 1;
+        let more = if others == 0 { String::new() } else { format!(", {others} more for less") };
+        format!("{} s by {} ({}){more}", longest.seconds, longest.reason, longest.pod)
+    }
+}
+
+fn longest_first(blocked: &[BlockedFor]) -> Vec<BlockedFor> {
+    let mut blocked: Vec<_> = blocked.iter().filter(|b| b.seconds > 0).cloned().collect();
+    blocked.sort_by(|a, b| b.seconds.cmp(&a.seconds).then_with(|| a.pod.cmp(&b.pod)));
+    blocked
+}
+
+/// In the order in which they were cordoned; then `ip-10-0-0-9` before `ip-10-0-0-10`.
+pub(super) fn in_order(drains: &BTreeMap<NodeName, NodeReport>) -> Vec<(&NodeName, &NodeReport)> {
+    let mut all: Vec<_> = drains.iter().collect();
+    all.sort_by_key(|(name, r)| (r.cordoned, name.as_str().len(), *name));
+    all
+}
+
+fn node(name: &NodeName, r: &NodeReport, begun: Moment) -> NodeSummary {
     NodeSummary {
+        node: name.to_string(),
         instance: r.instance.clone(),
         kind: r.kind,
         cordoned_after_ms: r.cordoned.since_or_zero(begun).as_millis(),
@@ -136,7 +161,7 @@ fn node(r: &NodeReport, begun: Moment) -> NodeSummary {
         refusals: r.refusals,
         deletes: r.deletes,
         forced: r.forced.clone(),
-        blocked_seconds: r.blocked_for.clone(),
+        blocked: longest_first(&r.blocked_for),
         heartbeats: r.heartbeats,
         completed_with: r.completed.clone(),
     }

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use super::summary::in_order;
 use crate::{
     controller::NodeReport,
     domain::{Moment, MomentExt, NodeName},
@@ -18,11 +19,20 @@ pub(super) struct View {
     begun: Moment,
     drawn: usize,
     /// What was last printed of a node, where lines are plain.
-    told: BTreeMap<NodeName, String>,
+    told: BTreeMap<NodeName, Told>,
     /// When the terminal was last drawn, on the clock of the person who looks at it.
     drawn_at: Option<std::time::SystemTime>,
 }
 
+/// What was last printed of a node.
+struct Told {
+    phase: &'static str,
+    state: (usize, Vec<String>),
+    at: Moment,
+}
+
+/// Plain lines: between two of one node in one phase lies this much simulated time at least.
+const PAUSE: Duration = Duration::from_secs(15);
 /// A terminal is redrawn this often at most.
 const REDRAW: Duration = Duration::from_millis(40);
 
@@ -49,7 +59,7 @@ impl View {
             if self.is_drawn_just_now() {
                 return;
             }
-            let lines: String = drains.iter().fold(String::new(), |mut all, (name, r)| {
+            let lines: String = in_order(drains).into_iter().fold(String::new(), |mut all, (name, r)| {
                 writeln!(all, "{}  {}", stamp(at), line(name, r, now)).ok();
                 all
             });
@@ -57,10 +67,14 @@ impl View {
             self.drawn = drains.len();
             return;
         }
-        for (name, report) in drains {
-            let state = format!("{} {} {:?}", report.phase, report.left, report.blocked);
-            if self.told.get(name) != Some(&state) {
-                self.told.insert(name.clone(), state);
+        for (name, report) in in_order(drains) {
+            let state = (report.left, report.blocked.clone());
+            let is_news = match self.told.get(name) {
+                None => true,
+                Some(told) => told.phase != report.phase || (told.state != state && now >= told.at.plus(PAUSE)),
+            };
+            if is_news {
+                self.told.insert(name.clone(), Told { phase: report.phase, state, at: now });
                 self.print(&format!("{}  {}\n", stamp(at), line(name, report, now)), false);
             }
         }

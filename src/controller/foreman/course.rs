@@ -1,13 +1,10 @@
 //! One node on its way out.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::Foreman;
 use crate::{
-    domain::{HookKey, InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, PodKey, PodUid, Taken, seconds},
+    domain::{HookKey, InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
     drain::{self, Drain, Input, Start},
     lifecycle::{self, LimitSettings},
     record::Record,
@@ -37,8 +34,6 @@ pub(in crate::controller) struct Course {
     pub(in crate::controller) labelling: bool,
     /// When it became unreachable; EC2 is being asked.
     pub(in crate::controller) unreachable: bool,
-    /// The UIDs of its pods, for Events.
-    pub(in crate::controller) uids: BTreeMap<PodKey, PodUid>,
     pub(in crate::controller) span: tracing::Span,
 }
 
@@ -74,7 +69,7 @@ impl Foreman {
         let accepted = record.accepted().unwrap_or_else(|| self.term.clock.now());
         let ours = accepted >= self.term.since.minus(seconds(1));
         let take_up = if ours { accepted } else { self.term.clock.now() };
-        self.owe(&node.name, &record.owed(instance), &taken, ours);
+        self.owe(&node.name, &self.term.owed(&record, instance), &taken, ours);
         let limits = self.limits_of(&taken, take_up, &BTreeSet::new());
         let own_pod = self.term.config.standing.pod.clone();
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod };
@@ -103,7 +98,6 @@ impl Foreman {
             told_uncordoned: false,
             labelling: false,
             unreachable: false,
-            uids: BTreeMap::new(),
             span,
         };
         self.courses.insert(node.name.clone(), course);
@@ -132,7 +126,7 @@ impl Foreman {
         let before = course.taken.len();
         course.taken = record.taken(&instance);
         course.record = record;
-        let (taken, owed) = (course.taken.clone(), course.record.owed(&instance));
+        let (taken, owed) = (course.taken.clone(), self.term.owed(&course.record, &instance));
         self.owe(name, &owed, &taken, true);
         if taken.len() > before && taken.iter().skip(before).any(Taken::is_over) {
             self.step(name, Input::Node(drain::NodeCondition::InstanceOver));

@@ -2,7 +2,7 @@
 
 use tracing::warn;
 
-use super::{Foreman, Word};
+use super::{Course, Foreman, Word};
 use crate::{
     config::Exclusion,
     domain::{EXCLUDE_FROM_LOAD_BALANCERS, MomentExt, NodeName, Taken, seconds},
@@ -10,20 +10,15 @@ use crate::{
 };
 
 impl Foreman {
-    /// Looks at the drains that changed, and at all while somebody waits for room.
-    pub(super) fn label_dirty(&mut self) {
-        if self.courses.is_empty() || self.term.config.drain.exclude == Some(Exclusion::Never) {
+    /// Labels those of these nodes for which it is time, as far as there is room.
+    pub(super) fn label_due<'a>(&mut self, names: impl Iterator<Item = &'a NodeName>) {
+        if self.term.config.drain.exclude == Some(Exclusion::Never) {
             return;
         }
-        let names: Vec<NodeName> = self
-            .courses
-            .iter()
-            .filter(|(_, c)| c.drain.is_some() && !c.labelling && !c.node.labels.contains_key(EXCLUDE_FROM_LOAD_BALANCERS))
-            .map(|(n, _)| n.clone())
-            .collect();
         for name in names {
-            if self.label_is_due(&name) {
-                self.label(&name);
+            let open = |c: &Course| c.drain.is_some() && !c.labelling && !c.node.labels.contains_key(EXCLUDE_FROM_LOAD_BALANCERS);
+            if self.courses.get(name).is_some_and(open) && self.label_is_due(name) {
+                self.label(name);
             }
         }
     }

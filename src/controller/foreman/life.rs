@@ -52,7 +52,7 @@ impl Foreman {
     fn open(&mut self, node: &Arc<Node>, instance: &InstanceId, record: record::Record) {
         if self.courses.contains_key(&node.name) {
             self.join(&node.name, node, record);
-        } else {
+        } else if self.term.manages(node) {
             self.begin(node, instance, record);
         }
     }
@@ -143,7 +143,7 @@ impl Foreman {
             message: format!("The record of {} does not count: {reason}. What Sundown changed is put back.", record.instance()),
         });
         if let Some(course) = self.close(name) {
-            for owed in course.record.owed(&course.instance) {
+            for owed in self.term.owed(&course.record, &course.instance) {
                 self.term.hooks.forget(&owed.key);
             }
             self.term.board.ended(name, "void", self.term.clock.now());

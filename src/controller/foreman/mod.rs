@@ -17,13 +17,14 @@ use std::{
     time::Duration,
 };
 
+use futures::FutureExt as _;
 use tokio::sync::mpsc;
 
 pub(in crate::controller) use self::course::Course;
 use super::context::Term;
 use crate::{
-    cluster::{BudgetChanges, BudgetEvent, NodeChange, NodeChanges, PodEvent, PodFeed, PodFeedSettings},
-    domain::{ApiAnswer, HookKey, InstanceId, Moment, MomentExt, Node, NodeName, Pod, seconds},
+    cluster::{BudgetChanges, BudgetEvent, NodeChange, NodeChanges, PodEvent, PodEvents, PodFeed, PodFeedSettings},
+    domain::{ApiAnswer, HookKey, InstanceId, Moment, MomentExt, Node, NodeName, seconds},
     drain::{self, DispatchEffect, DispatchInput, Dispatcher, Effect, Input, Order},
     lifecycle::HookFacts,
     observe::Loop,
@@ -103,7 +104,10 @@ pub(super) enum Word {
     Labelled(NodeName),
 }
 
-/// Runs until the term ends. `paused` is whether all drains are.
+/// How often the board is brought up to date.
+const REPORT: Duration = Duration::from_millis(100);
+
+/// Runs until the term ends.
 pub(super) async fn work(term: Term, mut words: mpsc::UnboundedReceiver<Word>, alive: Loop) {
     let (feed, mut pods) = PodFeed::start(&term.cluster, PodFeedSettings::default());
     // The dispatcher should know the budgets before the first drain asks. Where they cannot be read, evictions tell.
@@ -135,7 +139,7 @@ pub(super) async fn work(term: Term, mut words: mpsc::UnboundedReceiver<Word>, a
             },
             () = foreman.term.clock.sleep_until(wake) => {}
         }
-        foreman.drain_inboxes(&mut words, &mut nodes, &mut budgets);
+        foreman.drain_inboxes(&mut words, &mut nodes, &mut pods, &mut budgets);
         foreman.tick();
     }
 }
@@ -163,6 +167,8 @@ pub(super) struct Foreman {
     outage: Option<Moment>,
     told_at: Moment,
     dirty: BTreeSet<NodeName>,
+    unreported: BTreeSet<NodeName>,
+    reported_at: Moment,
     /// Owed hooks found at the take-over, until they are spread in time.
     taken_over: Vec<(crate::domain::OwedHook, Moment)>,
     /// When the next of them has its turn: they may be found a few hundred at a time.
@@ -196,6 +202,8 @@ impl Foreman {
             outage: None,
             told_at: now,
             dirty: BTreeSet::new(),
+            unreported: BTreeSet::new(),
+            reported_at: now,
             taken_over: Vec::new(),
             take_up_turn: Arc::new(std::sync::Mutex::new(now)),
             term,
@@ -203,7 +211,13 @@ impl Foreman {
     }
 
     /// Takes what waits without going to sleep in between: a burst is one turn of the loop, not a thousand.
-    fn drain_inboxes(&mut self, words: &mut mpsc::UnboundedReceiver<Word>, nodes: &mut NodeChanges, budgets: &mut BudgetChanges) {
+    fn drain_inboxes(
+        &mut self,
+        words: &mut mpsc::UnboundedReceiver<Word>,
+        nodes: &mut NodeChanges,
+        pods: &mut PodEvents,
+        budgets: &mut BudgetChanges,
+    ) {
         for _ in 0..512 {
             let mut any = false;
             if let Ok(word) = words.try_recv() {
@@ -212,6 +226,10 @@ impl Foreman {
             }
             if let Some(change) = nodes.try_next() {
                 self.node_changed(change);
+                any = true;
+            }
+            if let Some(Some((node, event))) = pods.next().now_or_never() {
+                self.pods_changed(&node, event);
                 any = true;
             }
             if let Some(event) = budgets.try_next() {
@@ -269,27 +287,12 @@ impl Foreman {
     }
 
     fn pods_changed(&mut self, node: &NodeName, event: PodEvent) {
-        match event {
-            PodEvent::Listed(pods) => {
-                self.know(node, pods.iter(), true);
-                self.step(node, Input::Listed(pods));
-            }
-            PodEvent::Changed(pod) => {
-                self.know(node, std::iter::once(&pod), false);
-                self.step(node, Input::Changed(pod));
-            }
-            PodEvent::Gone(uid) => self.step(node, Input::Gone(uid)),
-        }
-    }
-
-    /// Keeps the UIDs of a node's pods.
-    fn know<'a>(&mut self, node: &NodeName, pods: impl Iterator<Item = &'a Pod>, all: bool) {
-        if let Some(course) = self.courses.get_mut(node) {
-            if all {
-                course.uids.clear();
-            }
-            course.uids.extend(pods.map(|p| (p.key.clone(), p.uid.clone())));
-        }
+        let input = match event {
+            PodEvent::Listed(pods) => Input::Listed(pods),
+            PodEvent::Changed(pod) => Input::Changed(pod),
+            PodEvent::Gone(uid) => Input::Gone(uid),
+        };
+        self.step(node, input);
     }
 
     fn budget_changed(&mut self, event: BudgetEvent) {
@@ -319,6 +322,8 @@ impl Foreman {
     fn step(&mut self, node: &NodeName, input: Input) {
         let now = self.term.clock.now();
         let Some(course) = self.courses.get_mut(node) else { return };
+        let span = course.span.clone();
+        let _entered = span.enter();
         let Some(drain) = course.drain.as_mut() else { return };
         let effects = drain.step(now, input);
         self.reschedule(node);
@@ -363,7 +368,8 @@ impl Foreman {
         let first = self.wakes.first().map_or(Moment::MAX, |(at, _)| *at);
         let dispatcher = self.dispatcher.next_wake().unwrap_or(Moment::MAX);
         let regular = if self.courses.is_empty() { Moment::MAX } else { self.told_at.plus(seconds(1)) };
-        first.min(dispatcher).min(regular)
+        let report = if self.unreported.is_empty() { Moment::MAX } else { self.reported_at.plus(REPORT) };
+        first.min(dispatcher).min(regular).min(report)
     }
 
     fn tick(&mut self) {
@@ -381,11 +387,21 @@ impl Foreman {
         if self.dispatcher.next_wake().is_some_and(|at| at <= now) {
             self.dispatch(DispatchInput::Tick);
         }
-        self.label_dirty();
-        self.report_dirty();
+        self.look_at_dirty(now);
         if now >= self.told_at.plus(Duration::from_millis(990)) {
             self.told_at = now;
             self.regularly();
+        }
+    }
+
+    /// Drains that changed: their load balancer labels at once, what the board shows of them a few times a second.
+    fn look_at_dirty(&mut self, now: Moment) {
+        let changed = std::mem::take(&mut self.dirty);
+        self.label_due(changed.iter());
+        self.unreported.extend(changed);
+        if !self.unreported.is_empty() && now >= self.reported_at.plus(REPORT) {
+            self.reported_at = now;
+            self.report();
         }
     }
 
@@ -396,6 +412,8 @@ impl Foreman {
             self.outage = Some(now);
         }
         self.look_for_unreachable();
+        let all: Vec<NodeName> = self.courses.keys().cloned().collect();
+        self.label_due(all.iter());
         self.count_pods();
         self.ghosts.retain(|_, (_, until)| *until > now);
     }

@@ -10,7 +10,7 @@ use crate::{
     controller::hooks::Proof,
     domain::{HookAction, HookPurpose, InstanceId, Interruption, Kind, MomentExt, Node, NodeName, Ready, SpotAction, Taken, What, seconds},
     drain::{Input, NodeCondition},
-    record::Record,
+    record::{self, Record, Standing},
     triage::{self, BeatAnswer, InstanceAnswer, Knowledge},
 };
 
@@ -38,6 +38,9 @@ impl Foreman {
                     Err(error) => debug!(node = %node, %error, "Cannot ask which instance the node is."),
                 }
                 tokio::time::sleep(seconds(30)).await;
+                if term.nodes.get(&node).is_none() {
+                    return;
+                }
             }
         });
     }
@@ -45,7 +48,7 @@ impl Foreman {
     /// The boot id differs: does one of the record's hooks still wait?
     pub(super) fn ask_hooks(&self, node: &Arc<Node>, instance: &InstanceId, record: &Record) {
         let (term, node) = (self.term.clone(), Arc::clone(node));
-        let (owed, taken) = (record.owed(instance), record.taken(instance));
+        let (owed, taken) = (self.term.owed(record, instance), record.taken(instance));
         self.term.spawn(async move {
             let mut counts = false;
             for hook in owed {
@@ -153,7 +156,7 @@ impl Foreman {
 async fn prove(term: &crate::controller::context::Term, name: NodeName, instance: &InstanceId, taken: &Taken) {
     let Some(interruption) = interruption(instance, taken) else { return };
     let mut known = Knowledge::new(taken.accepted, taken.time);
-    loop {
+    while term.nodes.get(&name).is_some_and(|n| matches!(record::standing(&n, Some(instance)), Standing::Open(_))) {
         if let Some(owed) = &taken.hook {
             match term.hooks.prove(owed, taken.time).await {
                 Some(Proof::Open) => known.beat = Some(BeatAnswer { at: term.clock.now(), accepted: true }),

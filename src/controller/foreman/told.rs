@@ -8,7 +8,7 @@ use super::Foreman;
 use crate::{
     cluster::{About, EventNote, Severity},
     config::PodEvents,
-    domain::{NodeName, PodKey},
+    domain::{NodeName, PodKey, PodUid},
     drain::{BlockReason, Note, Outcome},
     observe::{DrainEnd, PodState},
 };
@@ -21,30 +21,32 @@ impl Foreman {
         let span = self.courses.get(node).map_or_else(tracing::Span::none, |c| c.span.clone());
         let _entered = span.enter();
         match note {
-            Note::Forced { pod, grace, reason } => {
+            Note::Forced { pod, uid, grace, reason } => {
                 warn!(pod = %pod, grace, reason = reason.as_str(), "A pod is deleted although it could not be evicted: the deadline comes.");
                 self.term.board.forced(node, &pod);
                 self.pod_event(
                     node,
-                    &pod,
+                    pod,
+                    uid,
                     "Forced",
                     &format!("deleted with a grace period of {grace} s, blocked by {}, because its node goes", reason.as_str()),
                 );
             }
-            Note::ShortenedGrace { pod, grace, own } => {
+            Note::ShortenedGrace { pod, uid, grace, own } => {
                 info!(pod = %pod, grace, own = own.as_secs(), "A pod gets less than its own grace period: its node goes earlier.");
                 if self.term.config.service.pod_events == PodEvents::All {
                     self.pod_event(
                         node,
-                        &pod,
+                        pod,
+                        uid,
                         "ShortenedGrace",
                         &format!("has {grace} s to stop instead of {} s, because its node goes", own.as_secs()),
                     );
                 }
             }
-            Note::Blocked { pod, reason, message, since } => {
+            Note::Blocked { pod, uid, reason, message, since } => {
                 info!(pod = %pod, reason = reason.as_str(), message, %since, "A pod has been blocked for a while.");
-                self.pod_event(node, &pod, "Blocked", &format!("its node is being drained, but it does not go: {} ({message})", reason.as_str()));
+                self.pod_event(node, pod, uid, "Blocked", &format!("its node is being drained, but it does not go: {} ({message})", reason.as_str()));
             }
             Note::Malformed { pod, message } => {
                 warn!(pod = %pod, message, "The API server calls a request malformed. This is a fault of Sundown; please report it.");
@@ -61,12 +63,9 @@ impl Foreman {
         }
     }
 
-    fn pod_event(&self, node: &NodeName, pod: &PodKey, reason: &'static str, message: &str) {
-        let uid = self.courses.get(node).and_then(|c| c.uids.get(pod)).cloned();
-        if let Some(uid) = uid {
-            let about = About::Pod(pod.clone(), uid);
-            self.term.note(EventNote { about, severity: Severity::Warning, reason, message: format!("{message} (node {node})") });
-        }
+    fn pod_event(&self, node: &NodeName, pod: PodKey, uid: PodUid, reason: &'static str, message: &str) {
+        let about = About::Pod(pod, uid);
+        self.term.note(EventNote { about, severity: Severity::Warning, reason, message: format!("{message} (node {node})") });
     }
 
     fn node_event(&self, node: &NodeName, severity: Severity, reason: &'static str, message: impl Into<String>) {
@@ -139,9 +138,9 @@ impl Foreman {
     }
 
     /// Has the board show the drains that changed.
-    pub(super) fn report_dirty(&mut self) {
+    pub(super) fn report(&mut self) {
         let now = self.term.clock.now();
-        for name in std::mem::take(&mut self.dirty) {
+        for name in std::mem::take(&mut self.unreported) {
             if let Some(drain) = self.courses.get(&name).and_then(|c| c.drain.as_ref()) {
                 self.term.board.update(&name, &drain.status(now), now);
             }

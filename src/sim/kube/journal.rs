@@ -71,10 +71,21 @@ pub enum Fact {
     Bound(PodRef),
     /// A pod became ready.
     PodReady(PodRef),
+    /// A pod's phase became `Succeeded` or `Failed`.
+    PodFinished(PodRef),
     /// A Node became unschedulable.
     Cordoned(String),
     /// A Node became schedulable again.
     Uncordoned(String),
+    /// A Node's annotations are these from now on.
+    Annotated {
+        /// Its name.
+        node: String,
+        /// Its providerID or "".
+        provider_id: String,
+        /// All its annotations.
+        annotations: BTreeMap<String, String>,
+    },
     /// A Node's object is gone.
     NodeGone(String),
     /// A Node registered.

@@ -57,6 +57,9 @@ impl State {
             if is.ready && was.is_none_or(|w| !w.ready) {
                 self.note(by, Fact::PodReady(is.reference(key)));
             }
+            if is.is_finished() && was.is_none_or(|w| !w.is_finished()) {
+                self.note(by, Fact::PodFinished(is.reference(key)));
+            }
         } else if let Some(was) = was {
             self.note(by, Fact::PodGone(was.reference(key)));
             if let Some(node) = was.node.as_ref().filter(|_| was.owner.as_ref().is_some_and(|o| o.kind == "DaemonSet")) {
@@ -99,6 +102,14 @@ impl State {
         if new.is_some() && cordoned(old) != cordoned(new) {
             let fact = if cordoned(new) { Fact::Cordoned } else { Fact::Uncordoned };
             self.note(by, fact(name.clone()));
+        }
+        if let Some(new) =
+            new.filter(|n| self.journal.on && old.is_none_or(|o| o.value.at("metadata.annotations") != n.value.at("metadata.annotations")))
+        {
+            let all = new.value.at("metadata.annotations").as_object();
+            let annotations = all.into_iter().flatten().filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect();
+            let provider_id = new.value.text("spec.providerID").to_owned();
+            self.note(by, Fact::Annotated { node: name.clone(), provider_id, annotations });
         }
         let same = |(a, b): (&Object, &Object)| {
             a.value.at("spec") == b.value.at("spec") && a.labels() == b.labels() && a.value.condition("Ready") == b.value.condition("Ready")

@@ -27,7 +27,7 @@ fn globs_replace_the_default() {
         (&["drain-*"][..], "drain-me", true),
         (&["drain-*"], "my-hook", false),
         (&["a", "my-h??k"], "my-hook", true),
-        (&["*"], "Terminate-LC-Hook", true),
+        (&["*"], "Terminate-LC-Hook", false),
     ] {
         assert_eq!(with_hooks(globs).hooks.cover(&hook.into()), is_ours, "{globs:?} {hook}");
     }
@@ -202,4 +202,23 @@ fn a_launch_hook_is_answered_at_once_when_its_group_is_ours_or_somebody_named_it
         [ask_instance(long_ago())]
     );
     assert!(!beats(&launch(), &group(ours()), &policy()), "it is answered, not held open");
+}
+
+#[test]
+fn eks_own_hooks_are_ours_only_where_they_are_named() {
+    let globs = |texts: &[&str]| HookGlobs::new(texts).unwrap();
+    let (all, any, one, exact) = (globs(&[]), globs(&["*"]), globs(&["sundown-*"]), globs(&["Terminate-LC-Hook"]));
+    for (globs, hook, matches, names) in [
+        (&all, "drain", true, false),
+        (&all, "Terminate-LC-Hook", false, false),
+        (&all, "Launch-LC-Hook", false, false),
+        (&any, "drain", true, true),
+        (&any, "Launch-LC-Hook", false, false),
+        (&one, "sundown-terminate", true, true),
+        (&one, "backup", false, false),
+        (&exact, "Terminate-LC-Hook", true, true),
+        (&exact, "Launch-LC-Hook", false, false),
+    ] {
+        assert_eq!((globs.cover(&hook.into()), globs.names(&hook.into())), (matches, names), "{hook}");
+    }
 }

@@ -1,0 +1,63 @@
+//! `sundown pause`, `resume` and `release`.
+
+use std::time::Duration;
+
+use sundown::sim::kube::{BudgetSpec, Workload};
+
+use crate::stage::Stage;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pause_holds_all_drains_until_resume() {
+    let stage = Stage::new(40).await;
+    let instances = stage.group(3);
+    stage.world.kube.add_deployment(&Workload::new("shop", "web", 6));
+    stage.pods_run(6).await;
+    let mut sundown = stage.leader("sundown", &[]).await;
+    let said = stage.person(&["pause"]).await;
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.contains("paused") && said.out.contains("kube-system/sundown"), "{}", said.out);
+    assert!(stage.person(&["pause"]).await.out.contains("already"));
+    sundown.counts("paused", 1.0).await;
+
+    stage.world.aws.terminate(&instances[0], true);
+    stage.until("the node is cordoned", || stage.is_cordoned(&instances[0])).await;
+    stage.until("the message is deleted", || stage.in_queue() == 0).await;
+    // Evictions begin at the latest 2 s after the accept where nothing holds them. This is a look at what does not happen.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert!(stage.evicted().is_empty(), "{:?}", stage.evicted());
+
+    let said = stage.person(&["resume"]).await;
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.contains("resumed"), "{}", said.out);
+    stage.until("the action is completed", || stage.is_completed(&instances[0])).await;
+    assert!(!stage.evicted().is_empty());
+    assert_eq!(sundown.metric("paused").await.to_string(), "0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn release_ends_the_drain_of_a_node_and_completes_its_hook() {
+    let stage = Stage::new(41).await;
+    let instances = stage.group(2);
+    // The budget allows nothing, ever.
+    stage.world.kube.add_deployment(&Workload::new("shop", "quorum", 4));
+    stage.world.kube.add_budget(&BudgetSpec::for_app("shop", "quorum").max(0));
+    stage.pods_run(4).await;
+    let mut sundown = stage.leader("sundown", &[]).await;
+    stage.world.aws.terminate(&instances[0], true);
+    sundown.counts("blocked_pods{reason=\"pdb\"}", 1.0).await;
+    assert!(!stage.is_completed(&instances[0]));
+    let node = stage.node_of(&instances[0]);
+    let said = stage.person(&["release", &node]).await;
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.contains(&node), "{}", said.out);
+    stage.until("the action is completed", || stage.is_completed(&instances[0])).await;
+    assert!(stage.evicted().is_empty(), "nothing was evicted past the budget");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_person_asks_for_a_node_that_is_not_there_fails_and_names_it() {
+    let stage = Stage::new(42).await;
+    let said = stage.person(&["release", "ip-10-9-9-9"]).await;
+    assert_eq!(said.code, Some(1), "{}", said.out);
+    assert!(said.err.contains("ip-10-9-9-9"), "{}", said.err);
+}

@@ -1,0 +1,109 @@
+//! The command line: what is wrong with it is said with the flag, its value and a remedy, and ends it with code 2.
+
+use crate::{
+    process::{Said, run, sundown},
+    stage::Folder,
+};
+
+const QUEUE: &str = "https://sqs.eu-west-1.amazonaws.com/123456789012/interruptions";
+
+async fn asked(flags: &[&str], variables: &[(&str, &str)]) -> Said {
+    let folder = Folder::new();
+    run(folder.path(), sundown(folder.path()).args(flags).envs(variables.iter().copied())).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_flags_end_it_with_code_2_and_name_flag_value_and_remedy() {
+    // Flags after `run`; whether a queue is given; what the error must say.
+    let rows: &[(&[&str], bool, &[&str])] = &[
+        (&[], false, &["--queue-url", "SUNDOWN_QUEUE_URL", "not given", "aws sqs get-queue-url"]),
+        (&["--queue-url", "my-queue"], false, &["--queue-url", "my-queue", "https://sqs.REGION.amazonaws.com"]),
+        (&["--queue-url", QUEUE], true, &["--queue-url", QUEUE, "once"]),
+        (&["--queue-url", "https://sqs.us-east-1.amazonaws.com/1/q"], true, &["--region", "eu-west-1 and us-east-1"]),
+        (&["--max-pollers", "17"], true, &["--max-pollers", "`17`", "1 to 16"]),
+        (&["--max-pollers", "many"], true, &["--max-pollers", "many"]),
+        (&["--max-held", "0"], true, &["--max-held", "`0`", "10 to 100000"]),
+        (&["--lifecycle-hook", "drain me"], true, &["--lifecycle-hook", "`drain me`", "sundown-*"]),
+        (&["--node-selector", "a in b"], true, &["--node-selector", "a in b"]),
+        (&["--managed-tag", "a=b"], true, &["--managed-tag", "`a=b`", "key alone"]),
+        (&["--join-timeout", "300"], true, &["--join-timeout", "300", "300s"]),
+        (&["--join-timeout", "2h"], true, &["--join-timeout", "`2h`", "1h or less"]),
+        (&["--drain-timeout", "49h"], true, &["--drain-timeout", "`49h`", "30s to 48h"]),
+        (&["--drain-timeout", "1m", "--deadline-margin", "2m"], true, &["--deadline-margin", "`2m`", "--drain-timeout 1m"]),
+        (&["--deadline-margin=-5s"], true, &["--deadline-margin", "-5s", "negative"]),
+        (&["--spot-deadline-margin", "2m"], true, &["--spot-deadline-margin", "`2m`", "1m or less"]),
+        (&["--force-after", "1.5"], true, &["--force-after", "1.5"]),
+        (&["--force-after", "soon"], true, &["--force-after", "soon", "never"]),
+        (&["--exclude-from-load-balancers", "maybe"], true, &["--exclude-from-load-balancers", "maybe", "early", "late", "never"]),
+        (&["--complete-delay", "2h"], true, &["--complete-delay", "`2h`", "1h or less"]),
+        (&["--min-drain-time", "5m"], true, &["--min-drain-time", "`5m`", "1m or less"]),
+        (&["--max-evictions", "0"], true, &["--max-evictions", "`0`", "1 to 1000"]),
+        (&["--max-evictions", "4"], true, &["--max-evictions-per-budget", "`8`", "--max-evictions 4"]),
+        (&["--lease-name", "My Lease"], true, &["--lease-name", "`My Lease`", "lower-case"]),
+        (&["--lease-duration", "1500ms"], true, &["--lease-duration", "whole seconds"]),
+        (&["--lease-duration", "12s"], true, &["--lease-renew-deadline", "`10s`", "--lease-duration (12s)"]),
+        (&["--lease-retry", "6s"], true, &["--lease-retry", "`6s`", "--lease-renew-deadline (10s)"]),
+        (&["--pod-name", "sundown-0"], true, &["--pod-namespace", "not given", "POD_NAMESPACE"]),
+        (&["--region", "eu-west-1a!"], true, &["--region", "`eu-west-1a!`", "eu-west-1"]),
+        (&["--aws-endpoint-url", "localhost:4566"], true, &["--aws-endpoint-url", "`localhost:4566`", "http://localhost:4566"]),
+        (&["--admin-listen", "everywhere"], true, &["--admin-listen", "everywhere"]),
+        (&["--log-level", "sundown=loud"], true, &["--log-level", "sundown=loud"]),
+        (&["--log-format", "xml"], true, &["--log-format", "xml", "json"]),
+        (&["--shared"], true, &["--shared", "--shared-queue"]),
+    ];
+    for (flags, with_queue, needles) in rows {
+        let mut all = vec!["run"];
+        if *with_queue {
+            all.extend(["--queue-url", QUEUE]);
+        }
+        all.extend(*flags);
+        let said = asked(&all, &[]).await;
+        assert_eq!(said.code, Some(2), "{flags:?}: {}", said.err);
+        for needle in *needles {
+            assert!(said.err.contains(needle), "{flags:?}: «{needle}» is not in «{}»", said.err);
+        }
+        assert!(said.out.is_empty(), "{flags:?}: {}", said.out);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_variable_that_is_wrong_is_named() {
+    let said = asked(&["run", "--queue-url", QUEUE], &[("SUNDOWN_MAX_POLLERS", "99")]).await;
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains("SUNDOWN_MAX_POLLERS") && said.err.contains("`99`"), "{}", said.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn print_config_shows_every_flag_with_its_value_and_where_that_comes_from() {
+    let said = asked(
+        &["run", "--print-config", "--queue-url", QUEUE, "--drain-timeout", "2h"],
+        &[("SUNDOWN_CLUSTER_NAME", "prod"), ("POD_NAMESPACE", "ops")],
+    )
+    .await;
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let line = |flag: &str| {
+        said.out.lines().find(|l| l.starts_with(&format!("--{flag} "))).unwrap_or_else(|| panic!("no {flag} in {}", said.out)).to_owned()
+    };
+    assert!(line("queue-url").contains(QUEUE));
+    assert!(line("drain-timeout").contains("2h") && line("drain-timeout").contains("from the flag"));
+    assert!(line("cluster-name").contains("prod") && line("cluster-name").contains("from its variable"));
+    assert!(line("lease-namespace").contains("ops"));
+    assert!(line("region").contains("eu-west-1"));
+    assert!(line("max-pollers").contains("16") && line("max-pollers").contains("SUNDOWN_MAX_POLLERS"));
+    let documented = include_str!("../../docs/configuration.md");
+    for flag in documented.lines().filter_map(|l| l.strip_prefix("| `--")?.split(['`', ' ']).next()) {
+        if flag != "print-config" {
+            line(flag);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn help_and_version_are_there_and_no_command_is_an_error() {
+    let help = asked(&["run", "--help"], &[]).await;
+    assert_eq!(help.code, Some(0));
+    assert!(help.out.contains("--queue-url") && help.out.contains("SUNDOWN_QUEUE_URL"), "{}", help.out);
+    assert!(asked(&["--version"], &[]).await.out.contains(env!("CARGO_PKG_VERSION")));
+    assert_eq!(asked(&[], &[]).await.code, Some(2));
+    assert_eq!(asked(&["walk"], &[]).await.code, Some(2));
+}

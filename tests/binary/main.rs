@@ -1,0 +1,24 @@
+//! The built binary as a process, against the embedded AWS and the embedded Kubernetes on loopback, in real time.
+//!
+//! Nothing here waits for a fixed time in order that something has happened: every wait is for something that can be seen, with a limit
+//! that a loaded machine keeps too.
+#![allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "tests: a panic is how they fail, and they run in real time"
+)]
+
+mod braking;
+mod draining;
+mod flags;
+mod leading;
+mod probing;
+mod process;
+mod stage;
+mod stopping;

@@ -1,0 +1,170 @@
+//! A process of the binary that dies with the test.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+/// How long anything may take that is not measured itself. On an idle machine all of it is a matter of seconds.
+pub const LIMIT: Duration = Duration::from_secs(90);
+
+/// The binary with nothing of this environment but where to find programs.
+pub fn sundown(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sundown"));
+    command.env_clear().env("HOME", folder).env("PATH", std::env::var_os("PATH").unwrap_or_default()).stdin(Stdio::null());
+    command
+}
+
+/// What a command printed, and how it ended.
+pub struct Said {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+/// Runs a command that is to end by itself.
+pub async fn run(folder: &Path, command: &mut Command) -> Said {
+    let mut process = Process::start("command", folder, command);
+    let status = process.ended().await;
+    Said { code: status.code(), out: fs::read_to_string(&process.out).unwrap(), err: process.log() }
+}
+
+/// A process; dropped, it is killed.
+pub struct Process {
+    child: Child,
+    name: String,
+    out: PathBuf,
+    err: PathBuf,
+}
+
+impl Process {
+    /// Starts it; what it prints goes to files in `folder`.
+    pub fn start(name: &str, folder: &Path, command: &mut Command) -> Self {
+        let (out, err) = (folder.join(format!("{name}.out")), folder.join(format!("{name}.err")));
+        let child = command.stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap()).spawn().unwrap();
+        Self { child, name: name.to_owned(), out, err }
+    }
+
+    /// What it has logged so far.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.err).unwrap()).into_owned()
+    }
+
+    /// Log lines with this text in them.
+    pub fn lines(&self, text: &str) -> Vec<String> {
+        self.log().lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
+    }
+
+    /// Waits until it has logged this.
+    pub async fn logged(&mut self, text: &str) -> String {
+        let end = Instant::now() + LIMIT;
+        loop {
+            if let Some(line) = self.lines(text).pop() {
+                return line;
+            }
+            assert!(self.is_alive(), "{} has ended before it logged «{text}»", self.name);
+            assert!(Instant::now() < end, "{} has not logged «{text}»", self.name);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    pub fn is_alive(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Waits for its end.
+    pub async fn ended(&mut self) -> ExitStatus {
+        let end = Instant::now() + LIMIT;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < end, "{} does not end", self.name);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Sends it a signal: `TERM`, `INT`, `KILL`.
+    pub fn signal(&self, name: &str) {
+        // The shell's own `kill`: the standard library only knows SIGKILL.
+        let sent = Command::new("sh").args(["-c", &format!("kill -{name} {}", self.child.id())]).status().unwrap();
+        assert!(sent.success(), "SIG{name} cannot be sent to {}", self.name);
+    }
+
+    /// Where its admin listener is, as its log says.
+    async fn admin(&mut self) -> String {
+        let line = self.logged("The admin listener is up").await;
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        line["address"].as_str().unwrap().to_owned()
+    }
+
+    /// Asks its admin listener: status and text.
+    pub async fn get(&mut self, path: &str) -> (u16, String) {
+        let address = self.admin().await;
+        get(&address, path).await.unwrap_or_else(|error| panic!("{} does not answer on {address}: {error}", self.name))
+    }
+
+    /// Waits until an answer of its admin listener is as it should be, and returns its text.
+    pub async fn answers(&mut self, path: &str, what: &str, holds: impl Fn(u16, &str) -> bool) -> String {
+        let end = Instant::now() + LIMIT;
+        loop {
+            let (status, text) = self.get(path).await;
+            if holds(status, &text) {
+                return text;
+            }
+            assert!(Instant::now() < end, "{} never says on {path} that {what}; last: {status}\n{text}", self.name);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits until it is ready to work.
+    pub async fn ready(&mut self) {
+        self.answers("/readyz", "it is ready", |status, _| status == 200).await;
+    }
+
+    /// A metric's value: its name without `sundown_`, labels as OpenMetrics writes them.
+    pub async fn metric(&mut self, name: &str) -> f64 {
+        let (_, text) = self.get("/metrics").await;
+        value(&text, name).unwrap_or_else(|| panic!("no metric {name} in\n{text}"))
+    }
+
+    /// Waits until a metric has this value at least.
+    pub async fn counts(&mut self, name: &str, least: f64) {
+        self.answers("/metrics", &format!("{name} is {least}"), |_, text| value(text, name).is_some_and(|v| v >= least)).await;
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<_> = log.lines().collect();
+            eprintln!("--- the last that {} logged:\n{}", self.name, lines[lines.len().saturating_sub(40)..].join("\n"));
+        }
+    }
+}
+
+fn value(text: &str, name: &str) -> Option<f64> {
+    let start = format!("sundown_{name} ");
+    text.lines().find_map(|line| line.strip_prefix(&start)?.parse().ok())
+}
+
+async fn get(address: &str, path: &str) -> io::Result<(u16, String)> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: sundown\r\nconnection: close\r\n\r\n").as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or_else(|| io::Error::other(answer.clone()))?;
+    Ok((status, body.to_owned()))
+}

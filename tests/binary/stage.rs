@@ -1,0 +1,171 @@
+//! A world on loopback, for processes.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::atomic::{AtomicU32, Ordering},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use sundown::{
+    controller::{Clock, Spawner},
+    sim::{
+        World, WorldSettings,
+        aws::{ActionReport, GroupSpec, HookResult, HookSpec},
+        http::{Server, loopback},
+        kube::{EmbeddedKube, Entry, Fact},
+    },
+};
+
+use crate::process::{LIMIT, Process, Said, run, sundown};
+
+/// A folder that goes with the test.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("sundown-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+/// A world, and where it is served.
+pub struct Stage {
+    pub world: World,
+    pub folder: Folder,
+    aws: Server,
+    kubeconfig: PathBuf,
+    _kube: Server,
+    _tasks: Spawner,
+}
+
+impl Stage {
+    pub async fn new(seed: u64) -> Self {
+        let tasks = Spawner::new();
+        let world = World::start(WorldSettings::seeded(seed), Clock::system(), &tasks);
+        let aws = world.aws.serve(loopback().await.unwrap(), &tasks).unwrap();
+        let kube = world.kube.serve(loopback().await.unwrap(), &tasks).unwrap();
+        let folder = Folder::new();
+        let kubeconfig = folder.path().join("kubeconfig");
+        fs::write(&kubeconfig, EmbeddedKube::kubeconfig(kube.address())).unwrap();
+        Self { world, folder, aws, kubeconfig, _kube: kube, _tasks: tasks }
+    }
+
+    /// A group `asg` of `nodes` nodes with a terminate hook `drain`; its instances.
+    pub fn group(&self, nodes: usize) -> Vec<String> {
+        let hook = HookSpec { heartbeat_timeout: Duration::from_mins(5), default_result: HookResult::Continue, ..HookSpec::terminating("drain") };
+        self.world.add_group(GroupSpec { replace_after: None, ..GroupSpec::new("asg", nodes) }, &[hook])
+    }
+
+    /// A group `spot` without a hook.
+    pub fn spot_group(&self, nodes: usize) -> Vec<String> {
+        let mut spec = GroupSpec { replace_after: None, ..GroupSpec::new("spot", nodes) };
+        spec.template.spot = true;
+        self.world.add_group(spec, &[])
+    }
+
+    /// `sundown run` with the minimum of flags, and these.
+    pub fn command(&self, flags: &[&str]) -> Command {
+        let (queue, aws, kubeconfig) = (self.world.queue_url(), self.aws.url(), self.kubeconfig.to_str().unwrap());
+        let usual = [
+            ("--queue-url", queue.as_str()),
+            ("--cluster-name", self.world.cluster()),
+            ("--aws-endpoint-url", &aws),
+            ("--kubeconfig", kubeconfig),
+            ("--admin-listen", "127.0.0.1:0"),
+        ];
+        let mut command = sundown(self.folder.path());
+        command.arg("run").args(flags);
+        command.args(usual.into_iter().filter(|(flag, _)| !flags.contains(flag)).flat_map(|(flag, value)| [flag, value]));
+        command.envs([("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"), ("AWS_SECRET_ACCESS_KEY", "not-a-secret"), ("AWS_EC2_METADATA_DISABLED", "true")]);
+        command
+    }
+
+    /// Starts `sundown run`.
+    pub fn start(&self, name: &str, flags: &[&str]) -> Process {
+        Process::start(name, self.folder.path(), &mut self.command(flags))
+    }
+
+    /// Starts `sundown run` and waits until it leads and is ready.
+    pub async fn leader(&self, name: &str, flags: &[&str]) -> Process {
+        let mut process = self.start(name, flags);
+        process.ready().await;
+        process.counts("leader", 1.0).await;
+        process
+    }
+
+    /// `sundown pause`, `resume` or `release` to its end.
+    pub async fn person(&self, words: &[&str]) -> Said {
+        run(self.folder.path(), sundown(self.folder.path()).args(words).arg("--kubeconfig").arg(&self.kubeconfig)).await
+    }
+
+    /// Waits until this can be seen.
+    pub async fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        let end = Instant::now() + LIMIT;
+        while !holds() {
+            assert!(Instant::now() < end, "it does not happen that {what}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until every pod of a namespace runs.
+    pub async fn pods_run(&self, count: usize) {
+        self.until("all pods run", || self.world.kube.pods().iter().filter(|p| p.ready).count() >= count).await;
+    }
+
+    pub fn node_of(&self, instance: &str) -> String {
+        self.world.node_of(instance).unwrap_or_else(|| panic!("{instance} has no Node"))
+    }
+
+    /// The Node of an instance, as JSON.
+    pub fn node(&self, instance: &str) -> Value {
+        self.world.kube.object("nodes", "", &self.node_of(instance)).unwrap()
+    }
+
+    pub fn is_cordoned(&self, instance: &str) -> bool {
+        self.node(instance)["spec"]["unschedulable"] == true
+    }
+
+    /// The lifecycle action of an instance.
+    pub fn action(&self, instance: &str) -> Option<ActionReport> {
+        self.world.aws.actions().into_iter().find(|a| a.instance == instance)
+    }
+
+    /// The action was completed, by a call.
+    pub fn is_completed(&self, instance: &str) -> bool {
+        self.action(instance).and_then(|a| a.end).is_some_and(|end| !end.by.is_empty())
+    }
+
+    /// Messages in the queue, visible or not.
+    pub fn in_queue(&self) -> usize {
+        let queue = self.world.aws.queue(self.world.queue()).unwrap();
+        queue.visible + queue.in_flight
+    }
+
+    /// Who holds the Lease.
+    pub fn holder(&self) -> Option<String> {
+        let lease = self.world.kube.object("leases", "kube-system", "sundown")?;
+        lease["spec"]["holderIdentity"].as_str().filter(|h| !h.is_empty()).map(str::to_owned)
+    }
+
+    /// Names of the pods whose eviction was accepted, in order.
+    pub fn evicted(&self) -> Vec<String> {
+        let name = |e: Entry| if let Fact::Evicted { pod, .. } = e.fact { Some(pod.name) } else { None };
+        self.world.kube.journal().into_iter().filter_map(name).collect()
+    }
+}
