@@ -35,8 +35,8 @@ async fn c76_c77_a_hundred_spot_notices_at_once_are_all_accepted_with_one_patch_
     assert_eq!(stage.world.aws.count("ec2:DescribeInstances"), 0, "no AWS call for a node that the cluster knows");
     // Nothing was evicted onto a doomed node.
     let names: BTreeSet<_> = doomed.iter().map(|i| stage.name_of(i)).collect();
-    let begun = stage.deeds().into_iter().find(|e| matches!(e.fact, Fact::Evicted { .. })).unwrap().at;
     stage.pass(100).await;
+    let begun = stage.deeds().into_iter().find(|e| matches!(e.fact, Fact::Evicted { .. })).unwrap().at;
     let bound = stage.world.kube.journal().into_iter().filter(|e| e.at >= begun);
     let astray = bound.filter(|e| matches!(&e.fact, Fact::Bound(pod) if names.contains(&pod.node))).count();
     assert_eq!(astray, 0);
@@ -96,12 +96,13 @@ async fn c71_s27_two_hooks_and_a_spot_notice_of_one_node_are_one_drain_and_two_c
     let node = stage.name_of(&instance);
     stage.world.aws.terminate(&instance, true);
     stage.until(5, "the node is cordoned", || stage.is_cordoned(&instance)).await;
+    stage.until(5, "its deadline is shown", || sundown.drain(&node).is_some_and(|d| d.ends_at.is_some())).await;
     let long = sundown.drain(&node).unwrap().ends_at.unwrap();
     stage.world.aws.spot_interruption(&instance, SpotAction::Terminate);
     stage.world.aws.rebalance_recommendation(&instance);
     stage.until(5, "the spot notice joins", || sundown.messages("spot", "joined") == 1.0).await;
     stage.until(5, "the earliest deadline rules", || sundown.drain(&node).unwrap().ends_at.unwrap() < long).await;
-    stage.until(100, "both are completed", || stage.actions(&instance).len() == 2 && stage.is_over(&instance)).await;
+    stage.until(110, "both are completed", || stage.actions(&instance).len() == 2 && stage.is_over(&instance)).await;
     assert_eq!(stage.world.aws.instance(&instance).unwrap().state, State::ShuttingDown, "before AWS takes it");
     stage.completed_once(&instance);
     assert_eq!(sundown.metric("completions_total{result=\"accepted\"}"), 2.0);

@@ -111,7 +111,8 @@ async fn c81_half_of_all_calls_throttled_lose_nothing() {
     stage.all_completed_once();
     stage.until(120, "all messages are deleted", || stage.in_queue() == 0).await;
     assert_eq!(sundown.messages("terminate-hook", "accepted"), 20.0);
-    assert_eq!(sundown.metric("heartbeats_missed_total"), 0.0);
+    // Of six tries before two thirds of the timeout all may fail; no window runs out.
+    assert!(stage.world.aws.actions().iter().all(|a| gaps(a).iter().all(|g| *g < 120.0)));
     for (api, most) in [("Complete", 20 * 12), ("Record", 20 * 20), ("DescribeLifecycleHooks", 20)] {
         let calls: u64 = stage.world.aws.counts().iter().filter(|(k, _)| k.contains(api)).flat_map(|(_, v)| v.values()).sum();
         assert!(calls <= most, "{calls} calls of {api}");

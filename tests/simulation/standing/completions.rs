@@ -123,7 +123,7 @@ async fn c44_a_delete_that_fails_is_tried_again_and_loses_nothing() {
     assert!(stage.in_queue() >= 1);
     assert!(sundown.metric("intake_events_total{event=\"delete_retried\"}") >= 3.0);
     let tries = stage.world.aws.count("sqs:DeleteMessageBatch");
-    assert!(tries < 150, "{tries} deletes in 200 s");
+    assert!(tries < 260, "{tries} deletes in 200 s");
     stage.world.aws.end_fault(failing);
     stage.until(70, "the message is deleted", || stage.in_queue() == 0).await;
     assert_eq!(sundown.messages("terminate-hook", "accepted"), 1.0);

@@ -52,7 +52,10 @@ impl Stage {
     /// Sets or removes an annotation of the instance's Node.
     fn annotate(&self, instance: &str, key: &str, value: Option<&str>) {
         let node = self.name_of(instance);
-        self.world.kube.edit("nodes", "", &node, |n| n["metadata"]["annotations"][key] = value.into());
+        self.world.kube.edit("nodes", "", &node, |n| match (value, &mut n["metadata"]["annotations"]) {
+            (None, serde_json::Value::Object(all)) => drop(all.remove(key)),
+            (_, all) => all[key] = value.into(),
+        });
     }
 
     /// Sends a spot warning for an instance that runs on all the same.
