@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// How long an action that is over is remembered.
-const IDLE: Duration = seconds(60);
+const IDLE: Duration = Duration::from_hours(2);
 
 /// How a completion ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -240,7 +240,10 @@ impl Keeper {
                 }
                 () = clock.sleep_until(due) => self.beat().await,
                 () = clock.sleep_until(lapse) => {}
-                () = clock.sleep_until(idle) => return,
+                () = clock.sleep_until(idle) => {
+                    self.past.lock().unwrap_or_else(PoisonError::into_inner).note(&self.owed);
+                    return;
+                }
                 described = async {
                     clock.sleep_until(describing.unwrap_or(far)).await;
                     lookups.hooks.get(&group, &hook).await
