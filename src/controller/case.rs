@@ -13,8 +13,9 @@ use super::{
 };
 use crate::{
     aws::LookupError,
-    domain::{Interruption, Moment, MomentExt, OwedHook, seconds},
+    domain::{Interruption, Moment, MomentExt, Node, OwedHook, seconds},
     observe::MessageOutcome,
+    record,
     triage::{BeatAnswer, GroupAnswer, HookAnswer, InstanceAnswer, Knowledge, Question, Reason, Verdict, triage},
 };
 
@@ -33,7 +34,7 @@ enum Learnt {
     Group(GroupAnswer),
     Hook(HookAnswer),
     Beat(BeatAnswer),
-    Listed(Moment, Vec<Arc<crate::domain::Node>>),
+    Listed(Moment, Vec<Arc<Node>>),
     /// Could not be asked; it is tried again after a pause.
     Nothing,
 }
@@ -81,6 +82,9 @@ impl Case {
         loop {
             arrivals.mark_unchanged();
             self.look();
+            if self.is_on_record() {
+                return self.accepted(Accepted::Repeat);
+            }
             self.beat_if_ours();
             let now = self.term.clock.now();
             let wait = match triage(&self.interruption, &self.known, &self.term.policy, now) {
@@ -141,6 +145,21 @@ impl Case {
         }
     }
 
+    /// The record of its Node tells this very event: a copy. Whatever was to be proved, beaten and completed for it is the
+    /// business of whoever has the record, and after its release there is nothing left to beat.
+    fn is_on_record(&self) -> bool {
+        self.known.nodes.iter().any(|node| record::recognise(node, &self.interruption))
+    }
+
+    /// What was beaten for this event alone, and no open record owes, is beaten no longer.
+    fn beat_no_more(&mut self) {
+        let instance = &self.interruption.instance;
+        let is_open = |node: &Arc<Node>| matches!(record::standing(node, Some(instance)), record::Standing::Open(_));
+        if let Some(owed) = self.beating.take_if(|_| !self.known.nodes.iter().any(is_open)) {
+            self.term.hooks.forget(&owed.key);
+        }
+    }
+
     fn beat_if_ours(&mut self) {
         if self.beating.is_none()
             && !self.term.config.dry_run
@@ -159,7 +178,7 @@ impl Case {
             Learnt::Hook(answer) => self.known.hook = Some(answer),
             Learnt::Beat(answer) => self.known.beat = Some(answer),
             Learnt::Listed(at, nodes) => {
-                let ours = |n: &Arc<crate::domain::Node>| {
+                let ours = |n: &Arc<Node>| {
                     n.instance.as_ref() == Some(&self.interruption.instance)
                         || self.known.instance.as_ref().and_then(|i| i.facts.as_ref()).is_some_and(|f| Knowledge::is_called(n, f))
                 };
@@ -231,7 +250,11 @@ impl Case {
         let outcome = match accepted {
             Accepted::New => MessageOutcome::Accepted,
             Accepted::Joined => MessageOutcome::Joined,
-            Accepted::Repeat => MessageOutcome::Repeat,
+            Accepted::Repeat => {
+                self.look();
+                self.beat_no_more();
+                MessageOutcome::Repeat
+            }
             Accepted::Full => {
                 self.term.metrics.message(Some(self.interruption.kind()), MessageOutcome::Left);
                 return Fate::Leave;

@@ -1,6 +1,6 @@
 //! The end of a drain: every owed lifecycle action is completed, whatever became of the drain; then the record says so.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use tracing::{Instrument, info, warn};
 
@@ -47,8 +47,10 @@ pub(super) fn start(term: &Term, course: &Course, outcome: &Outcome) {
         by_hand: course.by_hand,
         done: BTreeSet::new(),
     };
-    let delay = term.config.drain.complete_delay;
-    let wait = if matches!(outcome, Outcome::Empty) && !release.owed.is_empty() { delay } else { std::time::Duration::ZERO };
+    // Those who ship logs get their time, but not beyond the deadline.
+    let left = course.limits.end_at.map_or(Duration::MAX, |end| end.since_or_zero(term.clock.now()));
+    let delay = term.config.drain.complete_delay.min(left);
+    let wait = if matches!(outcome, Outcome::Empty) && !release.owed.is_empty() { delay } else { Duration::ZERO };
     term.spawn(
         async move {
             tokio::time::sleep(wait).await;

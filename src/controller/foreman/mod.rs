@@ -171,6 +171,8 @@ pub(super) struct Foreman {
     reported_at: Moment,
     /// Owed hooks found at the take-over, until they are spread in time.
     taken_over: Vec<(crate::domain::OwedHook, Moment)>,
+    /// When the next of them has its turn: they may be found a few hundred at a time.
+    take_up_turn: Arc<std::sync::Mutex<Moment>>,
 }
 
 impl Foreman {
@@ -203,6 +205,7 @@ impl Foreman {
             unreported: BTreeSet::new(),
             reported_at: now,
             taken_over: Vec::new(),
+            take_up_turn: Arc::new(std::sync::Mutex::new(now)),
             term,
         }
     }
