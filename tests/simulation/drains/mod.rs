@@ -1,6 +1,11 @@
 //! Drains and the records of their Nodes, from the queue to the release.
 
+mod accepting;
+mod bursts;
 mod deadlines;
+mod labels;
+mod life;
+mod lost_nodes;
 mod pods;
 mod refusals;
 
