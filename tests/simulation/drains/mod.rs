@@ -6,8 +6,10 @@ mod deadlines;
 mod labels;
 mod life;
 mod lost_nodes;
+mod own_pod;
 mod pods;
 mod refusals;
+mod trouble;
 
 use sundown::{
     domain::Moment,
