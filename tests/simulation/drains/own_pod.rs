@@ -35,8 +35,9 @@ async fn c54_our_own_pod_goes_last_and_hands_leadership_over_first() {
     assert_eq!((sundown.metric("leader"), other.metric("leader")), (1.0, 0.0));
     stage.world.aws.terminate(&instances[0], true);
     stage.until(30, "the other one leads", || other.metric("leader") == 1.0).await;
-    assert!(stage.removals().iter().all(|(name, ..)| name != "sundown-0"), "leadership is handed over before our own pod goes");
     stage.until(120, "the action is over", || stage.actions(&instances[0]).iter().all(|a| a.end.is_some())).await;
+    let own = |e: &sundown::sim::kube::Entry| matches!(&e.fact, sundown::sim::kube::Fact::Evicted { pod, .. } if pod.name == "sundown-0");
+    assert!(stage.deeds().iter().filter(|e| own(e)).all(|e| e.by == "sundown-1"), "leadership is handed over before our own pod goes");
     let removals: Vec<String> = stage.removals().into_iter().map(|(name, ..)| name).collect();
     assert!(removals.contains(&"web-0".to_owned()) && removals.contains(&"sundown-0".to_owned()), "{removals:?}");
     assert_eq!(removals.len(), 2, "each once: {removals:?}");
