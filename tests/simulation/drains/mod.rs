@@ -1,4 +1,5 @@
 //! Drains and the records of their Nodes, from the queue to the release.
+#![allow(clippy::cast_precision_loss, reason = "small counts and seconds")]
 
 mod accepting;
 mod bursts;

@@ -11,9 +11,9 @@ async fn c54_our_own_pod_goes_last_and_hands_leadership_over_first() {
     let instances = stage.group(3, 300);
     stage.pass(5).await;
     let nodes: Vec<String> = instances.iter().map(|i| stage.world.node_of(i).unwrap()).collect();
-    for n in 0..2 {
+    for (n, node) in nodes.iter().enumerate().take(2) {
         let name = format!("sundown-{n}");
-        stage.world.kube.add_pod(&PodSpec::on(nodes[n].clone(), "sundown", name).shape(graceful(30, 2)));
+        stage.world.kube.add_pod(&PodSpec::on(node.clone(), "sundown", name).shape(graceful(30, 2)));
     }
     let as_pod = |stage: &mut Stage, n: usize| {
         stage.environment("NODE_NAME", &nodes[n]);
