@@ -78,7 +78,7 @@ impl Case {
         let mut asking: FuturesUnordered<Asking> = FuturesUnordered::new();
         let mut asked: BTreeSet<Question> = BTreeSet::new();
         let mut arrivals = self.term.arrivals.subscribe();
-        let mut accepting = Backoff::up_to(seconds(10));
+        let (mut accepting, mut tries) = (Backoff::up_to(seconds(10)), accept::Tries::default());
         loop {
             arrivals.mark_unchanged();
             self.look();
@@ -96,7 +96,7 @@ impl Case {
                 Verdict::Complete(owed) => return self.complete(owed, MessageOutcome::Completed).await,
                 Verdict::AnswerLaunch(owed) => return self.complete(owed, MessageOutcome::LaunchAnswered).await,
                 Verdict::Accept(accept) => {
-                    let result = accept::accept(&self.term, &self.interruption, &accept, self.known.happened, self.sent).await;
+                    let result = accept::accept(&self.term, &self.interruption, &accept, self.known.happened, self.sent, &mut tries).await;
                     // Accepted, or failed once: either way the others of the burst need not wait for it any longer.
                     self.undecided = None;
                     if let Some(accepted) = result {
@@ -104,7 +104,7 @@ impl Case {
                     }
                     // What was seen may be gone by now: it is looked for anew.
                     self.known.listed = None;
-                    tokio::time::sleep(accepting.pause(&self.term.random)).await;
+                    tokio::time::sleep(accepting.pause(&self.term.random).max(tries.pause())).await;
                     continue;
                 }
                 Verdict::Wait(wait) => wait,

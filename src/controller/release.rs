@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     cluster::{About, EventNote, Problem, Severity},
-    domain::{HookKey, InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
+    domain::{HookKey, InstanceId, Moment, Node, NodeName, OwedHook, Taken, seconds},
     drain::Outcome,
     observe::RecordEvent,
     record::{self, After, Released, Standing},
@@ -165,7 +165,7 @@ impl Release {
     }
 }
 
-/// Puts what is still ours on a Node back, trying until that is done or the Node is gone.
+/// Puts what is still ours on a Node back, trying until that is done, the Node is gone, or its record is another one.
 pub(super) fn put_back(term: &Term, node: Arc<Node>, after: After) {
     let task = term.clone();
     term.spawn(async move { put_back_now(&task, &node, &after).await });
@@ -173,9 +173,9 @@ pub(super) fn put_back(term: &Term, node: Arc<Node>, after: After) {
 
 async fn put_back_now(term: &Term, node: &Node, after: &After) {
     let mut backoff = Backoff::up_to(seconds(10));
-    let mut node = node.clone();
-    let until = term.clock.now().plus(seconds(600));
-    while term.clock.now() < until {
+    let (mut node, judged) = (node.clone(), node.record().map(str::to_owned));
+    // A new record, written by an accept meanwhile, is not ours to take away.
+    while node.record() == judged.as_deref() {
         let Some(patch) = record::restore(&node, None, after) else { return };
         let result = {
             let _gate = term.gate(&node.name).await;

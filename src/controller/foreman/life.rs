@@ -6,8 +6,8 @@ use tracing::{info, warn};
 
 use super::Foreman;
 use crate::{
-    cluster::{About, EventNote, Severity},
-    controller::release,
+    cluster::{About, EventNote, Problem, Severity},
+    controller::{context::Backoff, release},
     domain::{InstanceId, MomentExt, Node, NodeName, seconds},
     drain::{DispatchInput, Input, NodeCondition, Outcome},
     observe::RecordEvent,
@@ -27,6 +27,9 @@ impl Foreman {
         }
         if self.courses.get(name).is_some_and(|c| node.instance.as_ref().is_some_and(|i| *i != c.instance)) {
             self.vanished(name);
+        }
+        if self.voided.contains_key(name) && !self.is_told_void(node) {
+            self.voided.remove(name);
         }
         let instance = node.instance.clone().or_else(|| self.named.get(name).cloned());
         match record::standing(node, instance.as_ref()) {
@@ -77,17 +80,17 @@ impl Foreman {
         }
         let Some(instance) = instance else { return };
         let Some((record, _)) = self.ghosts.get(instance).cloned() else { return };
-        if let Some(patch) = record::reregister(node, instance, &record) {
+        if record::reregister(node, instance, &record).is_some() {
             self.ghosts.remove(instance);
             info!(node = %node.name, instance = %instance, "The instance registered again: its record is written again.");
             self.term.metrics.record(RecordEvent::Restored);
-            self.patch(node.name.clone(), patch, "write the record of a re-registered node");
+            let instance = instance.clone();
+            self.rewrite(node, "write the record of a re-registered node", move |node| record::reregister(node, &instance, &record));
         }
     }
 
     fn write_back(&self, node: &Arc<Node>, record: &record::Record) {
-        let term = self.term.clone();
-        let node = Arc::clone(node);
+        let term = &self.term;
         term.note(EventNote {
             about: About::Node(node.name.clone()),
             severity: Severity::Warning,
@@ -96,16 +99,35 @@ impl Foreman {
                 .to_owned(),
         });
         term.metrics.record(RecordEvent::Restored);
-        self.patch(node.name.clone(), record::write_back(&node, record), "write the record back");
+        let record = record.clone();
+        self.rewrite(node, "write the record back", move |node| node.record().is_none().then(|| record::write_back(node, &record)));
     }
 
-    /// Sends a patch once; a Node that changed meanwhile is seen again and judged again.
-    pub(super) fn patch(&self, name: NodeName, body: serde_json::Value, what: &'static str) {
-        let term = self.term.clone();
+    /// Has a Node rewritten, as `build` wants it from what the Node is then; `None`: nothing is to be done any more. Tried again
+    /// until it succeeds, for a minute.
+    fn rewrite<F>(&self, node: &Arc<Node>, what: &'static str, build: F)
+    where
+        F: Fn(&Node) -> Option<serde_json::Value> + Send + 'static,
+    {
+        let (term, mut node) = (self.term.clone(), (**node).clone());
         self.term.spawn(async move {
-            let _gate = term.gate(&name).await;
-            if let Err(error) = term.nodes.patch(&name, &body).await {
-                warn!(node = %name, %error, what, "A patch of the node failed.");
+            let (mut backoff, until) = (Backoff::up_to(seconds(10)), term.clock.now().plus(seconds(60)));
+            while term.clock.now() < until {
+                let Some(body) = build(&node) else { return };
+                let result = {
+                    let _gate = term.gate(&node.name).await;
+                    term.nodes.patch(&node.name, &body).await
+                };
+                let Err(error) = result else { return };
+                if error.problem != Problem::Conflict {
+                    warn!(node = %node.name, %error, what, "A patch of the node failed; trying again.");
+                    tokio::time::sleep(backoff.pause(&term.random)).await;
+                }
+                match term.nodes.fetch(&node.name).await {
+                    Ok(Some(fresh)) if fresh.uid == node.uid => node = fresh,
+                    Ok(_) => return,
+                    Err(_) => tokio::time::sleep(backoff.pause(&term.random)).await,
+                }
             }
         });
     }
@@ -130,6 +152,10 @@ impl Foreman {
     fn void(&mut self, node: &Arc<Node>, record: &record::Record, why: VoidReason) {
         let name = &node.name;
         self.doubted.remove(name);
+        if !self.term.manages(node) || self.is_told_void(node) {
+            return;
+        }
+        self.voided.insert(name.clone(), node.record().unwrap_or_default().to_owned());
         self.term.metrics.record(RecordEvent::Void);
         let reason = match why {
             VoidReason::OtherInstance => "it names another instance",
@@ -152,6 +178,11 @@ impl Foreman {
         release::put_back(&self.term, Arc::clone(node), record::After::Removed);
     }
 
+    /// This very record was found void before; what it left is being put back.
+    fn is_told_void(&self, node: &Node) -> bool {
+        self.voided.get(&node.name).is_some_and(|told| node.record() == Some(told))
+    }
+
     fn doubtful(&mut self, node: &Arc<Node>, instance: Option<InstanceId>, record: record::Record, why: Doubt) {
         self.update(node);
         match (why, instance) {
@@ -160,7 +191,7 @@ impl Foreman {
                 let key = (node.uid.clone(), node.boot_id.clone().unwrap_or_default());
                 if self.trusted.contains(&key) {
                     self.open(node, &instance, record);
-                } else if self.doubted.insert(node.name.clone()) {
+                } else if !self.is_told_void(node) && self.doubted.insert(node.name.clone()) {
                     self.ask_hooks(node, &instance, &record);
                 }
             }
@@ -183,6 +214,7 @@ impl Foreman {
         self.damaged.remove(&node.name);
         self.named.remove(&node.name);
         self.doubted.remove(&node.name);
+        self.voided.remove(&node.name);
         if self.courses.get(&node.name).is_some_and(|c| c.node.uid == node.uid) {
             self.vanished(&node.name);
         }

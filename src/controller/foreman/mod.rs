@@ -158,6 +158,8 @@ pub(super) struct Foreman {
     /// Records whose boot id differs and whose hook was proved open: node UID and boot id.
     trusted: BTreeSet<(String, String)>,
     doubted: BTreeSet<NodeName>,
+    /// Void records that were told already, and are being put back.
+    voided: BTreeMap<NodeName, String>,
     /// Damaged records that were told already.
     damaged: BTreeMap<NodeName, String>,
     /// Drained nodes whose Node is gone: should the same instance register again, its record is written again.
@@ -196,6 +198,7 @@ impl Foreman {
             asking_name: BTreeSet::new(),
             trusted: BTreeSet::new(),
             doubted: BTreeSet::new(),
+            voided: BTreeMap::new(),
             damaged: BTreeMap::new(),
             ghosts: BTreeMap::new(),
             paused: false,
