@@ -2,6 +2,15 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use aws_smithy_runtime_api::{
+    box_error::BoxError,
+    client::{
+        interceptors::{Intercept, context::AfterDeserializationInterceptorContextRef, dyn_dispatch_hint},
+        runtime_components::RuntimeComponents,
+    },
+};
+use aws_smithy_types::config_bag::ConfigBag;
+
 use super::{Api, AwsError, call::Caller};
 use crate::domain::{GroupName, HookDescription, HookName, OwedHook};
 
@@ -37,6 +46,31 @@ pub struct AutoScaling {
     caller: Caller,
 }
 
+/// The answers to heartbeats and completions carry nothing, so the SDK takes any body with status 200 for one: a proxy's page
+/// would complete an action that still waits. An answer of Auto Scaling says which action it answers.
+#[derive(Debug)]
+struct Acknowledged;
+
+#[dyn_dispatch_hint]
+impl Intercept for Acknowledged {
+    fn name(&self) -> &'static str {
+        "Acknowledged"
+    }
+
+    fn read_after_deserialization(
+        &self,
+        context: &AfterDeserializationInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let is_answer = |body: &[u8]| String::from_utf8_lossy(body).contains("LifecycleAction");
+        if context.output_or_error().is_ok() && !context.response().body().bytes().is_some_and(is_answer) {
+            return Err("the answer is none of Auto Scaling's".into());
+        }
+        Ok(())
+    }
+}
+
 impl AutoScaling {
     pub(super) fn new(client: aws_sdk_autoscaling::Client, caller: Caller) -> Self {
         Self { client, caller }
@@ -53,7 +87,10 @@ impl AutoScaling {
             .lifecycle_hook_name(owed.key.hook.as_str())
             .instance_id(owed.key.instance.as_str())
             .set_lifecycle_action_token(owed.token.as_ref().map(|t| t.as_str().to_owned()));
-        self.caller.call(Api::RecordLifecycleActionHeartbeat, &object(owed), LIMIT, request.send()).await.map(drop)
+        self.caller
+            .call(Api::RecordLifecycleActionHeartbeat, &object(owed), LIMIT, request.customize().interceptor(Acknowledged).send())
+            .await
+            .map(drop)
     }
 
     /// CompleteLifecycleAction. Sends the token too where it is known.
@@ -71,7 +108,7 @@ impl AutoScaling {
                 HookResult::Continue => "CONTINUE",
                 HookResult::Abandon => "ABANDON",
             });
-        self.caller.call(Api::CompleteLifecycleAction, &object(owed), LIMIT, request.send()).await.map(drop)
+        self.caller.call(Api::CompleteLifecycleAction, &object(owed), LIMIT, request.customize().interceptor(Acknowledged).send()).await.map(drop)
     }
 
     /// DescribeLifecycleHooks: all hooks of a group (50 at most). A group that does not exist fails with [`super::Advice::Gone`].

@@ -1,5 +1,7 @@
 //! Taking an interruption on: one PATCH of its Node.
 
+use std::time::Duration;
+
 use tracing::{info, warn};
 
 use super::context::Term;
@@ -25,10 +27,28 @@ pub(super) enum Accepted {
     Full,
 }
 
+/// What earlier tries to take one interruption on have taught.
+#[derive(Debug, Default)]
+pub(super) struct Tries {
+    /// The answer to one of them was lost: it may have had its effect.
+    lost: bool,
+    /// How long the API server asked to be left alone.
+    retry_after: Option<Duration>,
+}
+
+impl Tries {
+    /// How long the next try waits at least.
+    pub(super) fn pause(&mut self) -> Duration {
+        self.retry_after.take().unwrap_or_default().min(LONGEST_PAUSE)
+    }
+}
+
+/// No server is believed that asks for more.
+const LONGEST_PAUSE: Duration = seconds(30);
 /// Conflicts are met by reading again, this often at most…
 const TRIES: u32 = 10;
 /// …and for this long.
-const TIME: std::time::Duration = seconds(10);
+const TIME: Duration = seconds(10);
 
 /// Writes the record. `None`: it did not succeed now and is to be tried again by whoever decides (the Node may be gone).
 pub(super) async fn accept(
@@ -37,6 +57,7 @@ pub(super) async fn accept(
     verdict: &triage::Accept,
     happened: Moment,
     sent: Option<Moment>,
+    tries: &mut Tries,
 ) -> Option<Accepted> {
     let name = verdict.node.name.clone();
     let _gate = term.gate(&name).await;
@@ -46,10 +67,9 @@ pub(super) async fn accept(
         Some(now) if now.uid == verdict.node.uid => (*now).clone(),
         _ => (*verdict.node).clone(),
     };
-    let mut lost = false;
     let mut seat = Seat { term, name: &name, taken: false };
     for _ in 0..TRIES {
-        if lost && record::recognise(&node, interruption) {
+        if tries.lost && record::recognise(&node, interruption) {
             done(term, interruption, verdict, &node, happened, false);
             return Some(Accepted::New);
         }
@@ -81,21 +101,29 @@ pub(super) async fn accept(
                 return Some(if joins { Accepted::Joined } else { Accepted::New });
             }
             Err(error) => {
-                let problem = error.problem;
-                lost = matches!(problem, Problem::Unreachable | Problem::Unreadable | Problem::Server);
-                if problem == Problem::Conflict {
+                if error.problem == Problem::Conflict {
                     term.metrics.record(RecordEvent::Conflict);
                 } else {
                     warn!(node = %name, %error, "Cannot take the interruption on yet; trying again. The message is kept.");
                 }
-                if !lost && problem != Problem::Conflict {
+                match error.problem {
+                    Problem::Conflict => {}
+                    Problem::Unreachable | Problem::Unreadable | Problem::Server => tries.lost = true,
+                    Problem::Overload { retry_after } => {
+                        tries.retry_after = retry_after;
+                        return None;
+                    }
+                    _ => return None,
+                }
+                match term.nodes.fetch(&name).await {
+                    Ok(Some(fresh)) if fresh.uid == node.uid => node = fresh,
+                    Ok(_) | Err(_) => return None,
+                }
+                // Only a conflict is met by sending again at once; a server in trouble is given time.
+                if error.problem != Problem::Conflict && !record::recognise(&node, interruption) {
                     return None;
                 }
             }
-        }
-        match term.nodes.fetch(&name).await {
-            Ok(Some(fresh)) if fresh.uid == node.uid => node = fresh,
-            Ok(_) | Err(_) => return None,
         }
     }
     None

@@ -68,6 +68,11 @@ impl Board {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Another process has the drains from now on.
+    pub(super) fn clear(&self) {
+        self.all().clear();
+    }
+
     fn with(&self, node: &NodeName, change: impl FnOnce(&mut NodeReport)) {
         if let Some(report) = self.all().get_mut(node) {
             change(report);

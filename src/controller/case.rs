@@ -13,8 +13,9 @@ use super::{
 };
 use crate::{
     aws::LookupError,
-    domain::{Interruption, Moment, MomentExt, OwedHook, seconds},
+    domain::{Interruption, Moment, MomentExt, Node, OwedHook, seconds},
     observe::MessageOutcome,
+    record,
     triage::{BeatAnswer, GroupAnswer, HookAnswer, InstanceAnswer, Knowledge, Question, Reason, Verdict, triage},
 };
 
@@ -33,7 +34,7 @@ enum Learnt {
     Group(GroupAnswer),
     Hook(HookAnswer),
     Beat(BeatAnswer),
-    Listed(Moment, Vec<Arc<crate::domain::Node>>),
+    Listed(Moment, Vec<Arc<Node>>),
     /// Could not be asked; it is tried again after a pause.
     Nothing,
 }
@@ -77,10 +78,13 @@ impl Case {
         let mut asking: FuturesUnordered<Asking> = FuturesUnordered::new();
         let mut asked: BTreeSet<Question> = BTreeSet::new();
         let mut arrivals = self.term.arrivals.subscribe();
-        let mut accepting = Backoff::up_to(seconds(10));
+        let (mut accepting, mut tries) = (Backoff::up_to(seconds(10)), accept::Tries::default());
         loop {
             arrivals.mark_unchanged();
             self.look();
+            if self.is_on_record() {
+                return self.accepted(Accepted::Repeat);
+            }
             self.beat_if_ours();
             let now = self.term.clock.now();
             let wait = match triage(&self.interruption, &self.known, &self.term.policy, now) {
@@ -92,7 +96,7 @@ impl Case {
                 Verdict::Complete(owed) => return self.complete(owed, MessageOutcome::Completed).await,
                 Verdict::AnswerLaunch(owed) => return self.complete(owed, MessageOutcome::LaunchAnswered).await,
                 Verdict::Accept(accept) => {
-                    let result = accept::accept(&self.term, &self.interruption, &accept, self.known.happened, self.sent).await;
+                    let result = accept::accept(&self.term, &self.interruption, &accept, self.known.happened, self.sent, &mut tries).await;
                     // Accepted, or failed once: either way the others of the burst need not wait for it any longer.
                     self.undecided = None;
                     if let Some(accepted) = result {
@@ -100,7 +104,7 @@ impl Case {
                     }
                     // What was seen may be gone by now: it is looked for anew.
                     self.known.listed = None;
-                    tokio::time::sleep(accepting.pause(&self.term.random)).await;
+                    tokio::time::sleep(accepting.pause(&self.term.random).max(tries.pause())).await;
                     continue;
                 }
                 Verdict::Wait(wait) => wait,
@@ -141,6 +145,21 @@ impl Case {
         }
     }
 
+    /// The record of its Node tells this very event: a copy. Whatever was to be proved, beaten and completed for it is the
+    /// business of whoever has the record, and after its release there is nothing left to beat.
+    fn is_on_record(&self) -> bool {
+        self.known.nodes.iter().any(|node| record::recognise(node, &self.interruption))
+    }
+
+    /// What was beaten for this event alone, and no open record owes, is beaten no longer.
+    fn beat_no_more(&mut self) {
+        let instance = &self.interruption.instance;
+        let is_open = |node: &Arc<Node>| matches!(record::standing(node, Some(instance)), record::Standing::Open(_));
+        if let Some(owed) = self.beating.take_if(|_| !self.known.nodes.iter().any(is_open)) {
+            self.term.hooks.forget(&owed.key);
+        }
+    }
+
     fn beat_if_ours(&mut self) {
         if self.beating.is_none()
             && !self.term.config.dry_run
@@ -159,7 +178,7 @@ impl Case {
             Learnt::Hook(answer) => self.known.hook = Some(answer),
             Learnt::Beat(answer) => self.known.beat = Some(answer),
             Learnt::Listed(at, nodes) => {
-                let ours = |n: &Arc<crate::domain::Node>| {
+                let ours = |n: &Arc<Node>| {
                     n.instance.as_ref() == Some(&self.interruption.instance)
                         || self.known.instance.as_ref().and_then(|i| i.facts.as_ref()).is_some_and(|f| Knowledge::is_called(n, f))
                 };
@@ -179,7 +198,13 @@ impl Case {
         }
         let outcome = if fate == Fate::Leave { MessageOutcome::Left } else { outcome(reason) };
         self.term.metrics.message(Some(self.interruption.kind()), outcome);
-        debug!(instance = %self.interruption.instance, kind = self.interruption.kind().as_str(), reason = reason.as_str(), "Not acted on.");
+        let (instance, kind, reason) = (&self.interruption.instance, self.interruption.kind().as_str(), reason.as_str());
+        if self.term.config.dry_run && self.term.first_said(instance, &self.interruption.event_id, kind) {
+            let what = if fate == Fate::Delete { "delete it" } else { "leave it to others" };
+            info!(instance = %instance, kind, reason, "Dry run: would {what} and do nothing.");
+        } else {
+            debug!(instance = %instance, kind, reason, "Not acted on.");
+        }
         fate
     }
 
@@ -225,7 +250,11 @@ impl Case {
         let outcome = match accepted {
             Accepted::New => MessageOutcome::Accepted,
             Accepted::Joined => MessageOutcome::Joined,
-            Accepted::Repeat => MessageOutcome::Repeat,
+            Accepted::Repeat => {
+                self.look();
+                self.beat_no_more();
+                MessageOutcome::Repeat
+            }
             Accepted::Full => {
                 self.term.metrics.message(Some(self.interruption.kind()), MessageOutcome::Left);
                 return Fate::Leave;

@@ -4,7 +4,7 @@
 //! no beat after an accepted completion.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -19,13 +19,13 @@ use super::{
 };
 use crate::{
     aws::{Advice, HookResult},
-    domain::{HookKey, Moment, OwedHook, seconds},
+    domain::{HookKey, LifecycleToken, Moment, OwedHook, seconds},
     lifecycle::{BeatSchedule, End, HookFacts, Start},
     observe::{BeatResult, CompletionResult},
 };
 
 /// How long an action that is over is remembered.
-const IDLE: Duration = seconds(60);
+const IDLE: Duration = Duration::from_hours(2);
 
 /// How a completion ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +59,36 @@ pub(super) struct Hooks {
     end: CancellationToken,
     words: mpsc::UnboundedSender<Word>,
     tasks: Arc<Mutex<BTreeMap<HookKey, mpsc::UnboundedSender<Order>>>>,
+    past: Arc<Mutex<Past>>,
+}
+
+/// Actions that are over: a copy of their event that comes late, when the Node that told of them may be gone, starts nothing.
+#[derive(Debug, Default)]
+struct Past {
+    known: BTreeSet<(HookKey, LifecycleToken)>,
+    order: VecDeque<(HookKey, LifecycleToken)>,
+}
+
+impl Past {
+    /// So many are remembered.
+    const MOST: usize = 10_000;
+
+    fn holds(&self, owed: &OwedHook) -> bool {
+        owed.token.clone().is_some_and(|token| self.known.contains(&(owed.key.clone(), token)))
+    }
+
+    fn note(&mut self, owed: &OwedHook) {
+        let Some(token) = owed.token.clone() else { return };
+        let action = (owed.key.clone(), token);
+        if self.known.insert(action.clone()) {
+            self.order.push_back(action);
+        }
+        if self.order.len() > Self::MOST
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
 }
 
 /// When the first beat may be sent.
@@ -72,7 +102,7 @@ pub(super) enum First {
 
 impl Hooks {
     pub(super) fn new(standing: Standing, end: CancellationToken, words: mpsc::UnboundedSender<Word>) -> Self {
-        Self { standing, end, words, tasks: Arc::default() }
+        Self { standing, end, words, tasks: Arc::default(), past: Arc::default() }
     }
 
     fn tasks(&self) -> std::sync::MutexGuard<'_, BTreeMap<HookKey, mpsc::UnboundedSender<Order>>> {
@@ -81,7 +111,14 @@ impl Hooks {
 
     /// The action is ours: it is beaten from now on. Said again: a newer token is taken over.
     pub(super) fn own(&self, owed: &OwedHook, event: Moment, first: First) {
-        self.task(owed, event, first);
+        if !self.is_past(owed) {
+            self.task(owed, event, first);
+        }
+    }
+
+    /// The action is over, and its end was told to whoever waited for it.
+    fn is_past(&self, owed: &OwedHook) -> bool {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner).holds(owed)
     }
 
     fn task(&self, owed: &OwedHook, event: Moment, first: First) -> mpsc::UnboundedSender<Order> {
@@ -104,6 +141,7 @@ impl Hooks {
             words: self.words.clone(),
             owed: owed.clone(),
             schedule,
+            past: Arc::clone(&self.past),
             waiting: Vec::new(),
             proofs: Vec::new(),
             orders: received,
@@ -126,6 +164,9 @@ impl Hooks {
 
     /// Completes the action with CONTINUE; comes back when AWS has accepted that or says that nothing waits. `None`: the term ended.
     pub(super) async fn complete(&self, owed: &OwedHook, event: Moment) -> Option<Completion> {
+        if self.is_past(owed) {
+            return Some(Completion::Gone);
+        }
         let (reply, answer) = oneshot::channel();
         drop(self.task(owed, event, First::Received).send(Order::Complete(reply)));
         answer.await.ok()
@@ -133,6 +174,9 @@ impl Hooks {
 
     /// Sends one heartbeat now; comes back when AWS has answered it. `None`: the term ended, or the action is known to be over.
     pub(super) async fn prove(&self, owed: &OwedHook, event: Moment) -> Option<Proof> {
+        if self.is_past(owed) {
+            return Some(Proof::Gone);
+        }
         let (reply, answer) = oneshot::channel();
         drop(self.task(owed, event, First::Received).send(Order::Prove(reply)));
         answer.await.ok()
@@ -152,6 +196,7 @@ struct Keeper {
     words: mpsc::UnboundedSender<Word>,
     owed: OwedHook,
     schedule: BeatSchedule,
+    past: Arc<Mutex<Past>>,
     waiting: Vec<oneshot::Sender<Completion>>,
     proofs: Vec<oneshot::Sender<Proof>>,
     orders: mpsc::UnboundedReceiver<Order>,
@@ -195,7 +240,10 @@ impl Keeper {
                 }
                 () = clock.sleep_until(due) => self.beat().await,
                 () = clock.sleep_until(lapse) => {}
-                () = clock.sleep_until(idle) => return,
+                () = clock.sleep_until(idle) => {
+                    self.past.lock().unwrap_or_else(PoisonError::into_inner).note(&self.owed);
+                    return;
+                }
                 described = async {
                     clock.sleep_until(describing.unwrap_or(far)).await;
                     lookups.hooks.get(&group, &hook).await
@@ -223,6 +271,9 @@ impl Keeper {
             Some(End::Gone) => Completion::Gone,
             None => return false,
         };
+        if completion == Completion::Accepted || !self.waiting.is_empty() {
+            self.past.lock().unwrap_or_else(PoisonError::into_inner).note(&self.owed);
+        }
         let answered = !self.waiting.is_empty();
         for waiting in self.waiting.drain(..) {
             if completion == Completion::Gone {
@@ -276,7 +327,7 @@ impl Keeper {
             }
             Ok(Err(error)) => {
                 self.schedule.failed(now);
-                standing.metrics.heartbeat(BeatResult::Failed);
+                standing.metrics.heartbeat(if error.advice() == Advice::Denied { BeatResult::Denied } else { BeatResult::Failed });
                 warn!(instance = %key.instance, hook = %key.hook, %error, tries = self.schedule.failures_in_a_row(), "A heartbeat failed and is tried again.");
                 None
             }
@@ -322,7 +373,7 @@ impl Keeper {
                 true
             }
             Err(error) => {
-                standing.metrics.completion(CompletionResult::Failed);
+                standing.metrics.completion(if error.advice() == Advice::Denied { CompletionResult::Denied } else { CompletionResult::Failed });
                 warn!(instance = %key.instance, group = %key.group, hook = %key.hook, %error, "Cannot complete the lifecycle action; trying again, heartbeats go on.");
                 false
             }

@@ -1,6 +1,6 @@
 //! The end of a drain: every owed lifecycle action is completed, whatever became of the drain; then the record says so.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use tracing::{Instrument, info, warn};
 
@@ -56,8 +56,10 @@ pub(super) fn start(term: &Term, course: &Course, outcome: &Outcome) {
         by_hand: course.by_hand,
         done: BTreeSet::new(),
     };
-    let delay = term.config.drain.complete_delay;
-    let wait = if matches!(outcome, Outcome::Empty) && !release.owed.is_empty() { delay } else { std::time::Duration::ZERO };
+    // Those who ship logs get their time, but not beyond the deadline.
+    let left = course.limits.end_at.map_or(Duration::MAX, |end| end.since_or_zero(term.clock.now()));
+    let delay = term.config.drain.complete_delay.min(left);
+    let wait = if matches!(outcome, Outcome::Empty) && !release.owed.is_empty() { delay } else { Duration::ZERO };
     term.spawn(
         async move {
             tokio::time::sleep(wait).await;
@@ -112,7 +114,11 @@ impl Release {
     /// Writes the end into the record. What has joined meanwhile and owes another hook is completed first.
     async fn write(&mut self) -> Written {
         let mut backoff = Backoff::up_to(seconds(10));
-        let mut fresh = self.term.nodes.get(&self.name).map(|n| (*n).clone());
+        let mut fresh = match self.term.nodes.get(&self.name) {
+            Some(node) => Some((*node).clone()),
+            // Accepted past the index, which does not have it yet.
+            None => self.read().await,
+        };
         loop {
             let Some(node) = fresh.filter(|n| n.uid == self.uid) else { return Written::NodeGone };
             // The machine may have booted since: the drain went on because the hook was proved open, so its end is written all the same.
@@ -171,7 +177,7 @@ impl Release {
     }
 }
 
-/// Puts what is still ours on a Node back, trying until that is done or the Node is gone.
+/// Puts what is still ours on a Node back, trying until that is done, the Node is gone, or its record is another one.
 pub(super) fn put_back(term: &Term, node: Arc<Node>, after: After) {
     let task = term.clone();
     term.spawn(async move { put_back_now(&task, &node, &after).await });
@@ -179,9 +185,9 @@ pub(super) fn put_back(term: &Term, node: Arc<Node>, after: After) {
 
 async fn put_back_now(term: &Term, node: &Node, after: &After) {
     let mut backoff = Backoff::up_to(seconds(10));
-    let mut node = node.clone();
-    let until = term.clock.now().plus(seconds(600));
-    while term.clock.now() < until {
+    let (mut node, judged) = (node.clone(), node.record().map(str::to_owned));
+    // A new record, written by an accept meanwhile, is not ours to take away.
+    while node.record() == judged.as_deref() {
         let Some(patch) = record::restore(&node, None, after) else { return };
         let result = {
             let _gate = term.gate(&node.name).await;

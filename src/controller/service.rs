@@ -1,9 +1,11 @@
 //! The service: what a run and a simulation both call, with their own clients, clock, randomness and spawner.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use aws_config::SdkConfig;
-use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -12,7 +14,7 @@ use super::{
     context::{Lead, Standing, Term},
     counting::Counting,
     desk, foreman,
-    intake::{self, Intake, IntakeHandle, IntakeObserver},
+    intake::{self, Intake, IntakeHandle, IntakeObserver, IntakeView},
 };
 use crate::{
     aws::{Clients, Lookups},
@@ -67,6 +69,20 @@ pub fn words() -> Words {
     }
 }
 
+/// The intake of the term that lasts; none on a standby.
+#[derive(Clone, Default)]
+struct Inlet(Arc<Mutex<Option<IntakeHandle>>>);
+
+impl Inlet {
+    fn with<T>(&self, look: impl FnOnce(&mut Option<IntakeHandle>) -> T) -> T {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn view(&self) -> Option<IntakeView> {
+        self.with(|handle| handle.as_ref().map(|h| h.view().clone()))
+    }
+}
+
 /// Closed unless this process leads.
 struct LeaderGate(WriteGuard);
 
@@ -97,19 +113,20 @@ pub async fn serve(parts: Parts) {
     });
     let standing = standing(&parts, &keeper, &counting, identity);
     say_what_runs(&config);
-    readiness(&parts, &standing);
-    let look_after = parts.spawner.spawn_scoped(look_after(standing.clone(), Arc::clone(&keeper), parts.readiness.clone()));
+    let inlet = Inlet::default();
+    readiness(&parts, &standing, &inlet);
+    let look_after = parts.spawner.spawn_scoped(look_after(standing.clone(), Arc::clone(&keeper), parts.readiness.clone(), inlet.clone()));
     let mut leadership = keeper.leadership();
     let mut leading: Option<Leading> = None;
     loop {
         let now_leading = matches!(&*leadership.borrow_and_update(), Leadership::Leader { .. });
         parts.metrics.set_leader(now_leading && !config.dry_run);
         match (now_leading, leading.take()) {
-            (true, None) => leading = Some(Leading::begin(&standing, &parts, &counting, &keeper)),
+            (true, None) => leading = Some(Leading::begin(&standing, &parts, &counting, &keeper, &inlet)),
             (true, Some(term)) => leading = Some(term),
             (false, Some(term)) => {
                 warn!("This process leads no more; it stands by.");
-                term.end(false).await;
+                term.lost();
             }
             (false, None) => {}
         }
@@ -121,7 +138,7 @@ pub async fn serve(parts: Parts) {
     }
     info!("Stopping: messages that are not accepted go back, then the Lease.");
     if let Some(term) = leading {
-        term.end(true).await;
+        term.end().await;
         standing.recorder.flush(seconds(1)).await;
     }
     keeper.release(FAREWELL).await;
@@ -194,15 +211,21 @@ fn say_what_runs(config: &Config) {
     }
 }
 
-fn readiness(parts: &Parts, standing: &Standing) {
+fn readiness(parts: &Parts, standing: &Standing, inlet: &Inlet) {
     let nodes = standing.nodes.clone();
     parts.readiness.add("nodes", move || if nodes.state().synced { Ok(()) } else { Err("the nodes are not listed yet".to_owned()) });
     let budgets = standing.budgets.clone();
     parts.readiness.add("budgets", move || if budgets.state().synced { Ok(()) } else { Err("the disruption budgets are not listed yet".to_owned()) });
+    let inlet = inlet.clone();
+    parts.readiness.add("receiving", move || {
+        // A standby does not receive, and is ready all the same.
+        let Some(view) = inlet.view().filter(|view| !view.healthy()) else { return Ok(()) };
+        Err(view.troubles().first().map_or_else(|| "nothing was received yet".to_owned(), |(queue, error)| format!("{queue}: {error}")))
+    });
 }
 
 /// What goes on whoever leads: the queue is asked for now and then, the clocks are compared, our own node is watched.
-async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, readiness: Readiness) {
+async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, readiness: Readiness, inlet: Inlet) {
     let queues: Vec<_> = standing.config.queue.urls.iter().map(|q| standing.aws.queue(&q.url)).collect();
     let reachable = readiness.flag("queue");
     let (mut turn, mut skew_told, mut told, mut well) = (0_u32, false, standing.recorder.counts(), true);
@@ -228,6 +251,7 @@ async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, readiness: Rea
         let counts = standing.recorder.counts();
         standing.metrics.events(counts.written - told.written, counts.dropped - told.dropped, counts.failed - told.failed);
         told = counts;
+        standing.metrics.set_held(inlet.view().map_or(0, |view| view.held()));
         if let Some(node) = standing.config.standing.node.as_ref().and_then(|name| standing.nodes.get(name)) {
             match record::standing(&node, None) {
                 record::Standing::Open(_) => keeper.yield_lease(seconds(5)),
@@ -249,22 +273,21 @@ async fn ask(queues: &[crate::aws::Queue]) -> Result<(), String> {
 /// One term of leadership, while it lasts.
 struct Leading {
     term: Term,
-    readiness: Readiness,
-    metrics: Arc<Metrics>,
-    intake: Arc<Mutex<Option<IntakeHandle>>>,
+    inlet: Inlet,
 }
 
 impl Leading {
-    fn begin(standing: &Standing, parts: &Parts, counting: &Counting, keeper: &LeaseKeeper) -> Self {
+    fn begin(standing: &Standing, parts: &Parts, counting: &Counting, keeper: &LeaseKeeper, inlet: &Inlet) -> Self {
         info!("This process leads.");
         let (term, words) = Term::begin(standing.clone());
-        let intake = Arc::new(Mutex::new(None));
         let foreman_loop = parts.loops.register("foreman", seconds(60));
         if !standing.config.dry_run {
+            // Before anything is taken up: a brake that was on before this term holds from its first moment.
+            term.tell(foreman::Word::PausedAll(*keeper.paused().borrow()));
             term.spawn(foreman::work(term.clone(), words, foreman_loop));
             term.spawn(follow_pause(term.clone(), keeper.paused()));
         }
-        let (task, slot, ready, loops) = (term.clone(), Arc::clone(&intake), parts.readiness.clone(), parts.loops.clone());
+        let (task, slot, loops) = (term.clone(), inlet.clone(), parts.loops.clone());
         let observer: Arc<dyn IntakeObserver> = Arc::new(counting.clone());
         term.spawn(async move {
             // Nothing can be decided before the nodes are known; messages are safe in their queue.
@@ -278,42 +301,37 @@ impl Leading {
             };
             let queues = queue.urls.iter().map(|q| task.aws.queue(&q.url)).collect();
             let (deliveries, handle) = Intake::start(queues, &settings, &task.random, &task.spawner, &observer);
-            let view = handle.view().clone();
-            let seen = view.clone();
-            ready.add("receiving", move || match seen.troubles().first() {
-                Some((queue, error)) => Err(format!("{queue}: {error}")),
-                None if seen.healthy() => Ok(()),
-                None => Err("no receive was answered yet".to_owned()),
-            });
-            *slot.lock().await = Some(handle);
+            slot.with(|place| *place = Some(handle));
             // Alive from here on: an API server that is away must not make this process look stuck.
             let desk_loop = loops.register("desk", seconds(60));
-            let count = async {
-                loop {
-                    task.metrics.set_held(view.held());
-                    tokio::time::sleep(seconds(1)).await;
-                }
-            };
-            tokio::select! {
-                biased;
-                () = desk::read(task.clone(), deliveries, desk_loop) => {}
-                () = count => {}
-            }
+            desk::read(task.clone(), deliveries, desk_loop).await;
         });
-        Self { term, intake, readiness: parts.readiness.clone(), metrics: Arc::clone(&parts.metrics) }
+        Self { term, inlet: inlet.clone() }
     }
 
-    /// Ends the term. `politely`: what was not accepted is given back to the queue at once; else it reappears by itself.
-    async fn end(self, politely: bool) {
-        let handle = self.intake.lock().await.take();
-        if let (Some(handle), true) = (handle, politely) {
+    /// Ends the term in good order: what was not accepted is given back to the queue, then nothing is written any more.
+    async fn end(self) {
+        if let Some(handle) = self.inlet.with(Option::take) {
             handle.stop().await;
         }
         self.term.finish();
-        // A standby does not receive, and is ready all the same.
-        self.readiness.add("receiving", || Ok(()));
-        self.metrics.set_held(0);
-        self.metrics.set_drains_active(0);
+        self.term.metrics.stands_by();
+    }
+
+    /// Leadership is lost: whatever the term started ends at once. What is undecided goes back to the queue while this process
+    /// stands by already, so that the next leader need not wait for it to reappear by itself. That is nobody else's write: only
+    /// who received a message has the receipt to give it back with.
+    fn lost(self) {
+        let handle = self.inlet.with(Option::take);
+        if let Some(handle) = &handle {
+            handle.stop_receiving();
+        }
+        self.term.finish();
+        self.term.metrics.stands_by();
+        self.term.board.clear();
+        if let Some(handle) = handle {
+            drop(self.term.spawner.spawn(handle.stop()));
+        }
     }
 }
 

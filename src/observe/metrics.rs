@@ -50,6 +50,7 @@ pub struct Metrics {
     drain_duration: Seconds<1>,
     pods: Gauges<1>,
     blocked: Gauges<1>,
+    block_reasons: Vec<&'static str>,
     evictions: Counters<1>,
     deletes: Counters<1>,
     forced: Counter,
@@ -92,6 +93,7 @@ impl Metrics {
             drain_duration: seconds(&mut r, "drain_duration", "Time from the accept to the end of a drain, by how it ended", long_buckets),
             pods: reg(&mut r, "pods", "Pods that drains wait for, by state"),
             blocked: reg(&mut r, "blocked_pods", "Pods whose eviction is refused, by reason"),
+            block_reasons: words.block_reasons.clone(),
             evictions: reg(&mut r, "evictions", "Evictions sent, by answer"),
             deletes: reg(&mut r, "pod_deletes", "Pod deletions sent, by answer"),
             forced: reg(&mut r, "pods_forced", "Pods that were deleted or cut short because a deadline demanded it"),
@@ -295,6 +297,20 @@ impl Metrics {
         if self.leader.set(i64::from(leads)) != i64::from(leads) {
             let role = if leads { "leader" } else { "standby" };
             self.leader_changes.get_or_create(&[("role", role)]).inc();
+        }
+    }
+
+    /// This process leads no more: gauges of what only a leader has fall to nothing.
+    pub fn stands_by(&self) {
+        for gauge in [&self.held, &self.pollers, &self.drains_active, &self.hooks_owed, &self.paused, &self.nodes_excluded] {
+            gauge.set(0);
+        }
+        for state in PodState::ALL {
+            self.set_pods(*state, 0);
+        }
+        self.blocked.clear();
+        for word in &self.block_reasons {
+            self.set_blocked(word, 0);
         }
     }
 

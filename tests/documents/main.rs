@@ -9,6 +9,10 @@
 )]
 
 mod deploy;
+mod iam;
+mod operations;
+mod pages;
+mod rooms;
 
 use std::{
     collections::BTreeSet,
@@ -44,7 +48,6 @@ fn files(dir: &str, ending: &str) -> Vec<String> {
 }
 
 /// What stands between backquotes in the first column of the tables under the heading `heading`, up to the next heading.
-#[allow(dead_code)]
 fn first_column(page: &str, heading: &str) -> BTreeSet<String> {
     let section = page.split(&format!("\n{heading}\n")).nth(1).unwrap_or_else(|| panic!("no heading `{heading}`"));
     let section = section.split("\n#").next().unwrap();

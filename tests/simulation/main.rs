@@ -7,6 +7,10 @@
     clippy::indexing_slicing,
     clippy::float_cmp,
     clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    clippy::duration_suboptimal_units,
+    clippy::needless_for_each,
     clippy::missing_panics_doc,
     dead_code,
     reason = "tests: a panic is how they fail, and counters are whole numbers"

@@ -128,7 +128,9 @@ fn happen(world: &World, event: &Event, at: Duration, view: &mut View) {
     let mut all = |some: &Option<Instances>, what: &str, act: &dyn Fn(&str)| {
         let Some(some) = some else { return };
         let ids = chosen(world, some);
-        ids.iter().for_each(|id| act(id));
+        for id in &ids {
+            act(id);
+        }
         view.say(at, &format!("{what} {} {} of `{}`", ids.len(), if ids.len() == 1 { "instance" } else { "instances" }, some.group));
     };
     all(&event.scale_in, "Auto Scaling terminates", &|id| world.aws.terminate(id, true));
@@ -243,7 +245,7 @@ async fn listen(world: &World, spawner: &Spawner) -> anyhow::Result<Guide> {
     std::fs::write(&path, crate::sim::kube::EmbeddedKube::kubeconfig(address)).context("cannot write the kubeconfig")?;
     let text = format!(
         "Kubernetes listens: export KUBECONFIG={}; kubectl get nodes,pods -A\n\
-         AWS listens: export AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x AWS_REGION=eu-west-1 AWS_ENDPOINT_URL={}; aws autoscaling describe-auto-scaling-groups",
+         AWS listens: export AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x AWS_DEFAULT_REGION=eu-west-1 AWS_ENDPOINT_URL={}; aws autoscaling describe-auto-scaling-groups",
         path.display(),
         aws.url()
     );

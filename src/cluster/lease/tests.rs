@@ -230,10 +230,15 @@ async fn what_others_wrote_on_the_lease_survives_our_renewals() {
 #[tokio::test(start_paused = true)]
 async fn pausing_and_resuming_is_seen_within_a_second_and_costs_no_leadership() {
     let server = Server::default();
-    assert!(!set_paused(server.client(), &place(), false).await.unwrap(), "nothing to resume");
-    assert!(set_paused(server.client(), &place(), true).await.unwrap(), "the Lease is created for it");
+    for paused in [true, false] {
+        let error = set_paused(server.client(), &place(), paused).await.unwrap_err().to_string();
+        assert!(error.contains("--lease-namespace"), "a Lease that nobody keeps is the wrong one: {error}");
+    }
     let keeper = keeper(&server, "me");
     assert!(leads(&keeper, seconds(1)).await);
+    assert!(!set_paused(server.client(), &place(), false).await.unwrap(), "nothing to resume");
+    assert!(set_paused(server.client(), &place(), true).await.unwrap());
+    sleep(1).await;
     assert!(*keeper.paused().borrow());
     sleep(30).await;
     assert!(*keeper.paused().borrow());

@@ -155,7 +155,7 @@ impl Foreman {
             return;
         }
         let owed = std::mem::take(&mut self.taken_over);
-        let term = self.term.clone();
+        let (term, turn) = (self.term.clone(), Arc::clone(&self.take_up_turn));
         self.term.spawn(async move {
             // Their timeouts decide the order; who cannot be described in time goes first, as if its timeout were the shortest.
             let described = futures::future::join_all(owed.into_iter().map(|(hook, event)| {
@@ -170,7 +170,14 @@ impl Foreman {
                 }
             }))
             .await;
-            for ((hook, event), turn) in lifecycle::take_up_order(described, term.clock.now()) {
+            let order = {
+                let mut next = turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let order = lifecycle::take_up_order(described, term.clock.now().max(*next));
+                let gap = seconds(1) / lifecycle::TAKE_UP_RATE;
+                *next = order.last().map_or(*next, |(_, last)| last.plus(gap));
+                order
+            };
+            for ((hook, event), turn) in order {
                 term.hooks.own(&hook, event, crate::controller::hooks::First::TakenOver(turn));
             }
         });

@@ -6,8 +6,10 @@ use tracing::warn;
 
 use super::{Course, Foreman, Word};
 use crate::{
+    cluster::Problem,
     config::Exclusion,
-    domain::{EXCLUDE_FROM_LOAD_BALANCERS, MomentExt, NodeName, Taken, seconds},
+    controller::context::Term,
+    domain::{EXCLUDE_FROM_LOAD_BALANCERS, MomentExt, Node, NodeName, Taken, seconds},
     record,
 };
 
@@ -45,22 +47,27 @@ impl Foreman {
         course.labelling = true;
         let (term, node) = (self.term.clone(), course.node.clone());
         self.term.spawn(async move {
-            let _gate = term.gate(&node.name).await;
-            let fresh = term.nodes.get(&node.name).filter(|n| n.uid == node.uid);
-            let mut seen = None;
-            if let Some(body) = fresh.as_deref().and_then(record::exclude) {
-                match term.nodes.patch(&node.name, &body).await {
-                    Ok(patched) => seen = Some(patched),
-                    // The index has not seen the latest write yet: it needs a moment.
-                    Err(error) if error.problem == crate::cluster::Problem::Conflict => tokio::time::sleep(Duration::from_millis(200)).await,
-                    Err(error) => {
-                        warn!(node = %node.name, %error, "Cannot take the node out of load balancers yet; trying again.");
-                        tokio::time::sleep(seconds(2)).await;
-                    }
-                }
-            }
+            let seen = write(&term, &node).await;
             term.with_room(|room| room.settled(&node.name, seen.as_ref()));
-            term.tell(Word::Labelled(node.name.clone()));
+            term.tell(Word::Labelled(node.name.clone(), seen.map(std::sync::Arc::new)));
         });
     }
+}
+
+/// Labels the Node as the index shows it. The Node as it is then; after a failure that may be without the label, and a while later.
+async fn write(term: &Term, node: &Node) -> Option<Node> {
+    let result = {
+        let _gate = term.gate(&node.name).await;
+        let known = term.nodes.get(&node.name).filter(|n| n.uid == node.uid)?;
+        term.nodes.patch(&node.name, &record::exclude(&known)?).await
+    };
+    let Err(error) = result else { return result.ok() };
+    if error.problem == Problem::Conflict {
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    } else {
+        warn!(node = %node.name, %error, "Cannot take the node out of load balancers yet; trying again.");
+        tokio::time::sleep(seconds(2)).await;
+    }
+    // The index may be behind for minutes: without a look past it the same patch would be refused again and again.
+    term.nodes.fetch(&node.name).await.ok().flatten().filter(|n| n.uid == node.uid)
 }

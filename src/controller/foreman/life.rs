@@ -31,6 +31,9 @@ impl Foreman {
         if self.buried.contains(&node.uid) {
             return;
         }
+        if self.voided.contains_key(name) && !self.is_told_void(node) {
+            self.voided.remove(name);
+        }
         let instance = node.instance.clone().or_else(|| self.named.get(name).cloned());
         match record::standing(node, instance.as_ref()) {
             Standing::None => self.unrecorded(node, instance.as_ref()),
@@ -85,44 +88,47 @@ impl Foreman {
             info!(node = %node.name, instance = %instance, "The instance registered again: its record is written again.");
             self.term.metrics.record(RecordEvent::Restored);
             let instance = instance.clone();
-            self.write(node, "write the record of a re-registered node", move |node| record::reregister(node, &instance, &record));
+            self.rewrite(node, "write the record of a re-registered node", move |node| record::reregister(node, &instance, &record));
         }
     }
 
     fn write_back(&self, node: &Arc<Node>, record: &record::Record) {
-        self.term.note(EventNote {
+        let term = &self.term;
+        term.note(EventNote {
             about: About::Node(node.name.clone()),
             severity: Severity::Warning,
             reason: "RecordRestored",
             message: "The record was deleted by hand while the drain is under way; it is written back once. To end the drain use `sundown release`."
                 .to_owned(),
         });
-        self.term.metrics.record(RecordEvent::Restored);
+        term.metrics.record(RecordEvent::Restored);
         let record = record.clone();
-        self.write(node, "write the record back", move |node| node.record().is_none().then(|| record::write_back(node, &record)));
+        self.rewrite(node, "write the record back", move |node| node.record().is_none().then(|| record::write_back(node, &record)));
     }
 
-    /// Patches a Node, trying until that is done, or `body` has nothing to write any more, or the Node is gone: until then the record is
-    /// in memory only, and what it owes would be forgotten with this process.
-    fn write(&self, node: &Arc<Node>, what: &'static str, body: impl Fn(&Node) -> Option<serde_json::Value> + Send + Sync + 'static) {
+    /// Has a Node rewritten, as `build` wants it from what the Node is then; `None`: nothing is to be done any more. Tried again
+    /// until it succeeds, for ten minutes: until then the record is in memory only, and what it owes would be forgotten with this process.
+    fn rewrite<F>(&self, node: &Arc<Node>, what: &'static str, build: F)
+    where
+        F: Fn(&Node) -> Option<serde_json::Value> + Send + 'static,
+    {
         let (term, mut node) = (self.term.clone(), (**node).clone());
         self.term.spawn(async move {
-            let mut backoff = Backoff::up_to(seconds(5));
-            loop {
-                let Some(patch) = body(&node) else { return };
+            let (mut backoff, until) = (Backoff::up_to(seconds(10)), term.clock.now().plus(seconds(600)));
+            while term.clock.now() < until {
+                let Some(body) = build(&node) else { return };
                 let result = {
                     let _gate = term.gate(&node.name).await;
-                    term.nodes.patch(&node.name, &patch).await
+                    term.nodes.patch(&node.name, &body).await
                 };
-                match result {
-                    Ok(_) => return,
-                    Err(error) if error.problem == Problem::NotFound => return,
-                    Err(error) if error.problem == Problem::Conflict => tokio::time::sleep(backoff.pause_after_conflict(&term.random)).await,
-                    Err(error) => {
-                        warn!(node = %node.name, %error, what, "A patch of the node failed; trying again.");
-                        tokio::time::sleep(backoff.pause(&term.random)).await;
-                    }
-                }
+                let Err(error) = result else { return };
+                let pause = if error.problem == Problem::Conflict {
+                    backoff.pause_after_conflict(&term.random)
+                } else {
+                    warn!(node = %node.name, %error, what, "A patch of the node failed; trying again.");
+                    backoff.pause(&term.random)
+                };
+                tokio::time::sleep(pause).await;
                 match term.nodes.fetch(&node.name).await {
                     Ok(Some(fresh)) if fresh.uid == node.uid => node = fresh,
                     Ok(_) => return,
@@ -152,6 +158,10 @@ impl Foreman {
     fn void(&mut self, node: &Arc<Node>, record: &record::Record, why: VoidReason) {
         let name = &node.name;
         self.doubted.remove(name);
+        if !self.term.manages(node) || self.is_told_void(node) {
+            return;
+        }
+        self.voided.insert(name.clone(), node.record().unwrap_or_default().to_owned());
         self.term.metrics.record(RecordEvent::Void);
         let reason = match why {
             VoidReason::OtherInstance => "it names another instance",
@@ -174,6 +184,11 @@ impl Foreman {
         release::put_back(&self.term, Arc::clone(node), record::After::Removed);
     }
 
+    /// This very record was found void before; what it left is being put back.
+    fn is_told_void(&self, node: &Node) -> bool {
+        self.voided.get(&node.name).is_some_and(|told| node.record() == Some(told))
+    }
+
     fn doubtful(&mut self, node: &Arc<Node>, instance: Option<InstanceId>, record: record::Record, why: Doubt) {
         self.update(node);
         match (why, instance) {
@@ -182,7 +197,7 @@ impl Foreman {
                 let key = (node.uid.clone(), node.boot_id.clone().unwrap_or_default());
                 if self.trusted.contains(&key) {
                     self.open(node, &instance, record);
-                } else if self.doubted.insert(node.name.clone()) {
+                } else if !self.is_told_void(node) && self.doubted.insert(node.name.clone()) {
                     self.ask_hooks(node, &instance, &record);
                 }
             }
@@ -206,6 +221,7 @@ impl Foreman {
         self.damaged.remove(&node.name);
         self.named.remove(&node.name);
         self.doubted.remove(&node.name);
+        self.voided.remove(&node.name);
         if self.courses.get(&node.name).is_some_and(|c| c.node.uid == node.uid) {
             self.vanished(&node.name);
         }

@@ -108,7 +108,7 @@ pub(super) enum Word {
         node_gone: bool,
     },
     /// The end of a patch of the load balancer label.
-    Labelled(NodeName),
+    Labelled(NodeName, Option<Arc<Node>>),
 }
 
 /// How often the board is brought up to date.
@@ -165,6 +165,8 @@ pub(super) struct Foreman {
     /// Records whose boot id differs and whose hook was proved open: node UID and boot id.
     trusted: BTreeSet<(String, String)>,
     doubted: BTreeSet<NodeName>,
+    /// Void records that were told already, and are being put back.
+    voided: BTreeMap<NodeName, String>,
     /// Damaged records that were told already.
     damaged: BTreeMap<NodeName, String>,
     /// Drained nodes whose Node is gone: should the same instance register again, its record is written again.
@@ -180,6 +182,8 @@ pub(super) struct Foreman {
     reported_at: Moment,
     /// Owed hooks found at the take-over, until they are spread in time.
     taken_over: Vec<(crate::domain::OwedHook, Moment)>,
+    /// When the next of them has its turn: they may be found a few hundred at a time.
+    take_up_turn: Arc<std::sync::Mutex<Moment>>,
 }
 
 impl Foreman {
@@ -203,6 +207,7 @@ impl Foreman {
             asking_name: BTreeSet::new(),
             trusted: BTreeSet::new(),
             doubted: BTreeSet::new(),
+            voided: BTreeMap::new(),
             damaged: BTreeMap::new(),
             ghosts: BTreeMap::new(),
             buried: BTreeSet::new(),
@@ -213,6 +218,7 @@ impl Foreman {
             unreported: BTreeSet::new(),
             reported_at: now,
             taken_over: Vec::new(),
+            take_up_turn: Arc::new(std::sync::Mutex::new(now)),
             term,
         }
     }
@@ -284,9 +290,12 @@ impl Foreman {
             Word::Proof { node, event, holds } => self.proof(&node, &event, holds),
             Word::InstanceOver(node) => self.step(&node, Input::Node(drain::NodeCondition::InstanceOver)),
             Word::Released { node, uid, node_gone } => self.finished(&node, &uid, node_gone),
-            Word::Labelled(node) => {
+            Word::Labelled(node, labelled) => {
                 if let Some(course) = self.courses.get_mut(&node) {
                     course.labelling = false;
+                    if let Some(labelled) = labelled.filter(|l| l.uid == course.node.uid) {
+                        course.node = labelled;
+                    }
                 }
                 self.dirty.insert(node);
             }

@@ -36,6 +36,8 @@ struct State {
     held: BTreeMap<Key, Entry>,
     by_id: BTreeMap<Arc<str>, Key>,
     due: BTreeSet<(Instant, Key)>,
+    /// It stops: what nobody decides any more stays here until it is given back.
+    closing: bool,
 }
 
 /// The messages of one queue that are held.
@@ -140,6 +142,18 @@ impl Ledger {
             state.due.remove(&(due, key));
         }
         Some((entry.receipt, entry.permit))
+    }
+
+    /// From now on what is left alone is kept, to be given back.
+    pub(super) fn close(&self) {
+        self.lock().closing = true;
+    }
+
+    /// Nobody decides it: it is held no longer, unless it is about to be given back.
+    pub(super) fn leave(&self, key: Key) {
+        if !self.lock().closing {
+            self.forget(key);
+        }
     }
 
     /// Nothing undecided is held any longer.

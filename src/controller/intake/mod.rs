@@ -175,15 +175,17 @@ impl IntakeHandle {
         self.view.healthy()
     }
 
-    /// Receives nothing more; what is held may still be decided. [`IntakeHandle::stop`] does this too.
+    /// Receives nothing more; what is held may still be decided, and what is left alone is kept for [`IntakeHandle::stop`] to
+    /// give back.
     pub fn stop_receiving(&self) {
         self.stop.cancel();
+        self.queues.iter().for_each(|queue| queue.ledger.close());
     }
 
     /// Stops: receives nothing more, gives back what is undecided, deletes what is to be deleted. Takes 3 s at most; says
     /// whether it ended in that time. What was not given back reappears by itself.
     pub async fn stop(self) -> bool {
-        self.stop.cancel();
+        self.stop_receiving();
         let finish = self.finish.clone();
         let work = async move {
             let mut writers = Vec::new();

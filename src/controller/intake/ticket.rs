@@ -34,7 +34,7 @@ impl Ticket {
     }
 
     /// Nothing can be done with it now: it is not extended any more and reappears when its visibility timeout is over, which
-    /// counts towards the queue's `maxReceiveCount`.
+    /// counts towards the queue's `maxReceiveCount`. While the intake stops it is given back like all that is undecided.
     pub fn leave(self) {
         drop(self);
     }
@@ -52,7 +52,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         if let Some(held) = self.0.take() {
-            held.ledger.forget(held.key);
+            held.ledger.leave(held.key);
         }
     }
 }

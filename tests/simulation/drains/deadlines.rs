@@ -19,7 +19,7 @@ fn closed_budget(scene: &Scene) {
 async fn s01_two_replicas_on_two_doomed_nodes_never_leave_their_service_without_a_ready_one() {
     let stage = Stage::new(101);
     let instances = stage.group(2, 300);
-    let shape = PodShape { ready: Some(Duration::from_secs(120)), ..PodShape::default() };
+    let shape = PodShape { ready: Some(Duration::from_mins(2)), ..PodShape::default() };
     stage.world.kube.add_deployment(&Workload::new("shop", "web", 2).shape(shape));
     stage.world.kube.add_budget(&BudgetSpec::for_app("shop", "web").max(1));
     stage.pass(150).await;

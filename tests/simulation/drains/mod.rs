@@ -1,8 +1,16 @@
 //! Drains and the records of their Nodes, from the queue to the release.
+#![allow(clippy::cast_precision_loss, reason = "small counts and seconds")]
 
+mod accepting;
+mod bursts;
 mod deadlines;
+mod labels;
+mod life;
+mod lost_nodes;
+mod own_pod;
 mod pods;
 mod refusals;
+mod trouble;
 
 use sundown::{
     domain::Moment,

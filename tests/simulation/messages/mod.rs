@@ -2,6 +2,14 @@
 
 mod bad;
 mod bodies;
+mod dry;
+mod hooks;
 mod logs;
+mod lookup;
+mod nodes;
 mod shapes;
+mod shared;
+mod stale;
 mod tools;
+mod unknown;
+mod unproved;

@@ -119,8 +119,15 @@ impl Stage {
 
     /// An instance of this cluster with a Node made as `shape` says; its id.
     pub fn node_of_shape(&self, name: &str, shape: impl FnOnce(NodeSpec, &str) -> NodeSpec) -> String {
-        let id = self.world.aws.create_instance(self.instance_of_ours());
+        let id = self.lone_instance(self.instance_of_ours());
         self.world.kube.add_node(&shape(NodeSpec::named(name).instance(id.clone()), &id));
+        id
+    }
+
+    /// An instance that becomes no Node by itself.
+    pub fn lone_instance(&self, spec: InstanceSpec) -> String {
+        let id = self.world.aws.create_instance(spec);
+        self.world.keep_out(&id);
         id
     }
 

@@ -191,6 +191,10 @@ impl Judge<'_> {
         // Retries, and what a dead replica had received, which is hidden for a minute.
         let due = last + interval + Duration::from_secs(3);
         let calm = self.story.longest_calm(due, end);
+        // The Node is the record: one that is deleted while nobody leads takes what it owes with it.
+        if self.evidence.nodes.get(&action.instance).is_some_and(|n| self.story.gone_in_trouble(n)) {
+            return;
+        }
         let unseen = action.beats.is_empty() && self.story.longest_calm(action.started, end) < timeout.min(Duration::from_secs(100));
         if calm >= (timeout / 3).min(Duration::from_secs(20)) && !unseen {
             self.broken(end, format!("{name} timed out ({timeout:?}), last beaten {last}, although all was well for {calm:?} after {due}"));

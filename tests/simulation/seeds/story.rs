@@ -150,6 +150,12 @@ impl<'a> Story<'a> {
         self.gone.get(node).is_some_and(|times| times.iter().any(|t| *t <= at))
     }
 
+    /// The Node's object went while something was broken or nobody led.
+    pub fn gone_in_trouble(&self, node: &str) -> bool {
+        let times = self.gone.get(node).into_iter().flatten();
+        times.into_iter().any(|t| self.evidence.excuses.iter().any(|(a, b)| a <= t && t <= b))
+    }
+
     pub fn machine_gone(&self, node: &str, at: Timestamp) -> bool {
         self.machines_gone.get(node).is_some_and(|t| *t <= at)
     }

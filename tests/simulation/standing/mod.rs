@@ -1,6 +1,12 @@
 //! What stands while drains go on: heartbeats, completions, deadlines, leadership, the brake; and what AWS does to all of it.
 
 mod beats;
+mod brake;
+mod bursts;
+mod clouds;
+mod completions;
+mod deadlines;
+mod leaders;
 
 use std::time::Duration;
 
@@ -8,7 +14,7 @@ use sundown::{
     domain::{Moment, MomentExt},
     sim::{
         aws::{ActionReport, GroupSpec, HookResult, HookSpec, Verdict},
-        kube::{PodShape, PodSpec},
+        kube::{BudgetSpec, PodShape, PodSpec},
     },
 };
 
@@ -34,6 +40,34 @@ impl Stage {
     fn slow_pod(&self, instance: &str, name: &str, stop: u64) {
         let shape = PodShape { grace: Some(s(4 * 3600)), stop: Some(s(stop)), ..PodShape::default() };
         self.world.kube.add_pod(&PodSpec::on(self.name_of(instance), "shop", name).shape(shape));
+    }
+
+    /// A pod on the instance's node whose budget never lets it go; it stops in a second, and may take `grace` seconds.
+    fn blocked_pod(&self, instance: &str, name: &str, grace: u64) {
+        let shape = PodShape { grace: Some(s(grace)), ..PodShape::default() };
+        self.world.kube.add_pod(&PodSpec::on(self.name_of(instance), "shop", name).shape(shape).label("app", name));
+        self.world.kube.add_budget(&BudgetSpec::for_app("shop", name).max(0));
+    }
+
+    /// Sets or removes an annotation of the instance's Node.
+    fn annotate(&self, instance: &str, key: &str, value: Option<&str>) {
+        let node = self.name_of(instance);
+        self.world.kube.edit("nodes", "", &node, |n| match (value, &mut n["metadata"]["annotations"]) {
+            (None, serde_json::Value::Object(all)) => drop(all.remove(key)),
+            (_, all) => all[key] = value.into(),
+        });
+    }
+
+    /// Sends a spot warning for an instance that runs on all the same.
+    fn spot_warning(&self, instance: &str, id: &str) {
+        let body = serde_json::json!({
+            "version": "0", "id": id, "detail-type": "EC2 Spot Instance Interruption Warning", "source": "aws.ec2",
+            "account": "123456789012", "region": "eu-west-1", "time": self.clock.now().to_string(),
+            "resources": [format!("arn:aws:ec2:eu-west-1a:instance/{instance}")],
+            "detail": { "instance-id": instance, "instance-action": "terminate" },
+        });
+        let queue = self.world.queue().to_owned();
+        assert!(!self.world.aws.send_event(&queue, &body.to_string()).is_empty());
     }
 
     fn action(&self, instance: &str) -> ActionReport {

@@ -1,0 +1,96 @@
+//! The page `docs/operations.md`: metrics, their words, Events, log lines.
+
+use std::collections::BTreeSet;
+
+use sundown::{
+    controller::words,
+    drain::{BlockReason, Class},
+    interruption::Reject,
+    observe::{DrainEnd, MessageOutcome, Metrics},
+};
+
+use crate::{files, first_column, read};
+
+const PAGE: &str = "docs/operations.md";
+
+/// The names under which metrics are registered, from the source: families without a series yet are in no output.
+fn registered() -> BTreeSet<String> {
+    let source: String = read("src/observe/metrics.rs").split_whitespace().collect::<Vec<_>>().join(" ");
+    let literal = |text: &str| text.split('"').next().unwrap().to_owned();
+    let mut names = BTreeSet::new();
+    // `seconds(…)`, `plain_seconds(…)` and `register_with_unit(…, Unit::Seconds, …)` append the unit.
+    for (call, unit) in [("reg(&mut r, \"", ""), ("seconds(&mut r, \"", "_seconds"), ("seconds( &mut r, \"", "_seconds")] {
+        names.extend(source.split(call).skip(1).map(|rest| literal(rest) + unit));
+    }
+    names.extend(source.split("r.register_with_unit(\"").skip(1).map(|rest| literal(rest) + "_seconds"));
+    names.extend(source.split("r.register(\"").skip(1).map(literal));
+    names.into_iter().map(|name| format!("sundown_{name}")).collect()
+}
+
+fn words_of(all: impl IntoIterator<Item = &'static str>) -> BTreeSet<String> {
+    all.into_iter().map(str::to_owned).collect()
+}
+
+#[test]
+fn every_metric_is_on_the_page_and_every_one_on_the_page_exists() {
+    let registered = registered();
+    assert_eq!(first_column(&read(PAGE), "## Metrics"), registered);
+    let rendered = Metrics::new(&words()).render().unwrap();
+    let families = rendered.lines().filter_map(|l| l.strip_prefix("# TYPE ")).map(|l| l.split(' ').next().unwrap());
+    for family in families {
+        assert!(registered.contains(family), "{family} was not found in the source");
+    }
+}
+
+#[test]
+fn the_words_of_labels_on_the_page_are_those_of_the_code() {
+    let page = read(PAGE);
+    let outcomes = MessageOutcome::ALL.iter().map(|o| o.as_str());
+    assert_eq!(first_column(&page, "### Outcomes of messages"), words_of(outcomes));
+    assert_eq!(first_column(&page, "### Ends of drains"), words_of(DrainEnd::ALL.iter().map(|e| e.as_str())));
+    assert_eq!(first_column(&page, "### Reasons of blocked pods"), words_of(BlockReason::ALL.iter().map(|r| r.as_str())));
+    assert_eq!(first_column(&page, "### Answers to evictions and deletions"), words_of(Class::WORDS.iter().copied()));
+    assert_eq!(first_column(&page, "### Why bodies are not understood"), words_of(Reject::LABELS.iter().copied()));
+}
+
+/// The sources of the service without their tests, as one text a file; spaces and line breaks count as one space.
+fn sources(dir: &str) -> Vec<String> {
+    let ours = files(dir, ".rs").into_iter().filter(|f| !f.contains("/tests") && !f.starts_with("src/sim") && !f.ends_with("fake.rs"));
+    ours.map(|f| read(&f).split("\n#[cfg(test)]\nmod tests {").next().unwrap().to_owned()).collect()
+}
+
+fn literals(source: &str) -> impl Iterator<Item = &str> {
+    source.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(|line| line.split('"').skip(1).step_by(2))
+}
+
+#[test]
+fn every_reason_of_an_event_is_on_the_page_and_every_one_on_the_page_exists() {
+    let camel = |word: &str| {
+        word.len() > 3
+            && word.starts_with(|c: char| c.is_ascii_uppercase())
+            && word.chars().all(|c| c.is_ascii_alphabetic())
+            && word.chars().any(|c| c.is_ascii_lowercase())
+    };
+    let sources = sources("src/controller");
+    let reasons: BTreeSet<_> = sources.iter().flat_map(|s| literals(s)).filter(|l| camel(l)).map(str::to_owned).collect();
+    assert_eq!(first_column(&read(PAGE), "## Events"), reasons);
+}
+
+#[test]
+fn every_log_line_on_the_page_is_one_of_the_code() {
+    let sources = sources("src");
+    for line in first_column(&read(PAGE), "## Log lines that ask for something") {
+        assert!(sources.iter().any(|s| literals(s).any(|l| l.starts_with(&line))), "nothing logs `{line}`");
+    }
+}
+
+#[test]
+fn every_metric_that_an_alert_asks_for_exists() {
+    let page = read(PAGE);
+    let registered = registered();
+    let asked = page.split(|c: char| !c.is_ascii_lowercase() && c != '_').filter(|w| w.starts_with("sundown_"));
+    for word in asked {
+        let family = ["_total", "_bucket"].iter().fold(word, |w, ending| w.strip_suffix(ending).unwrap_or(w));
+        assert!(registered.contains(family), "{word}");
+    }
+}

@@ -1,0 +1,71 @@
+//! Links, flags and commands in the pages.
+
+use std::collections::BTreeSet;
+
+use crate::{files, read, root};
+
+fn pages() -> Vec<String> {
+    let mut pages: Vec<_> = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "terraform/README.md"].map(str::to_owned).into();
+    pages.extend(files("docs", ".md"));
+    pages
+}
+
+/// The anchor that a heading gets.
+fn anchor(heading: &str) -> String {
+    let kept = heading.to_lowercase().replace(' ', "-");
+    kept.chars().filter(|c| c.is_alphanumeric() || *c == '-' || *c == '_').collect()
+}
+
+#[test]
+fn links_lead_somewhere() {
+    for page in pages() {
+        let text = read(&page);
+        for target in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()).filter(|t| !t.starts_with("http")) {
+            let (file, wanted) = target.split_once('#').unwrap_or((target, ""));
+            let dir = root().join(&page).parent().unwrap().to_owned();
+            let file = if file.is_empty() { root().join(&page) } else { dir.join(file) };
+            assert!(file.exists(), "{page} links to {target}");
+            if !wanted.is_empty() {
+                let there = std::fs::read_to_string(&file).unwrap();
+                let anchors: BTreeSet<_> = there.lines().filter(|l| l.starts_with('#')).map(|l| anchor(l.trim_start_matches('#').trim())).collect();
+                assert!(anchors.contains(wanted), "{page} links to {target}");
+            }
+        }
+    }
+}
+
+#[test]
+fn variables_in_the_pages_are_those_of_flags() {
+    let known = sundown::config::document();
+    for page in pages() {
+        let text = read(&page);
+        for name in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|w| w.starts_with("SUNDOWN_") && *w != "SUNDOWN_") {
+            assert!(known.contains(&format!("`{name}`")) || name == "SUNDOWN_FUZZ_SECONDS", "{page} names {name}");
+        }
+    }
+}
+
+#[test]
+fn flags_in_code_spans_of_the_pages_exist() {
+    let known = sundown::config::document();
+    // Of `sundown simulate`, cargo, kubectl, docker, aws, terraform.
+    let others =
+        ["release", "serve", "seed", "scenario", "real-time", "speed", "locked", "check", "as", "field-selector", "tail", "prefix", "queue-name"];
+    for page in ["README.md", "docs/operations.md", "docs/interruptions.md", "docs/architecture.md"] {
+        let text = read(page);
+        // Blocks of commands use flags of other programs; code spans are about ours.
+        let prose: String = text.split("```").step_by(2).collect();
+        for span in prose
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .filter(|s| !s.starts_with("kubectl ") && !s.starts_with("aws ") && !s.starts_with("terraform ") && !s.starts_with("docker "))
+        {
+            for flag in span.split_whitespace().filter_map(|w| w.strip_prefix("--")).filter(|w| !w.is_empty()) {
+                let flag = flag.split('=').next().unwrap();
+                let fine = known.contains(&format!("| `--{flag} ")) || known.contains(&format!("| `--{flag}`")) || others.contains(&flag);
+                assert!(fine, "{page} names --{flag}");
+            }
+        }
+    }
+}

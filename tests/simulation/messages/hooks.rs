@@ -1,0 +1,188 @@
+//! Whose hooks are answered, and whose never.
+
+use std::time::Duration;
+
+use sundown::sim::aws::{EventKind, GroupSpec, HookResult, HookSpec, LifecycleState, Verdict};
+
+use super::{bodies, logs::Logs, tools::hook};
+use crate::harness::{Replica, Stage};
+
+const ACTIONS: [EventKind; 2] = [EventKind::TerminateAction, EventKind::LaunchAction];
+
+/// A group of ours with these terminate hooks; its instances are Nodes.
+fn group(stage: &Stage, nodes: usize, hooks: &[HookSpec]) -> Vec<String> {
+    stage.world.add_group(GroupSpec { replace_after: None, ..GroupSpec::new("asg", nodes) }, hooks)
+}
+
+/// The hook's action for the instance was completed by us, with CONTINUE.
+fn completed_by_us(stage: &Stage, instance: &str, hook: &str) -> bool {
+    let done = |end: &sundown::sim::aws::ActionEnd| end.verdict == Verdict::Completed(HookResult::Continue) && !end.by.is_empty();
+    stage.actions(instance).iter().any(|a| a.hook == hook && a.end.as_ref().is_some_and(done))
+}
+
+/// Nobody has sent anything about this hook.
+fn never_touched(stage: &Stage, instance: &str, hook: &str) -> bool {
+    let object = format!("/{hook}/");
+    let quiet = !stage.aws_writes().iter().any(|w| w.starts_with("autoscaling:") && w.contains(&object));
+    quiet && stage.actions(instance).iter().filter(|a| a.hook == hook).all(|a| a.beats.is_empty() && a.late_calls.is_empty())
+}
+
+fn foreign(sundown: &Replica, kind: &str) -> f64 {
+    sundown.messages(kind, "foreign_hook")
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_hook_of_amazon_eks_is_acknowledged_and_never_acted_on() {
+    let stage = Stage::new(50);
+    let instances = group(&stage, 3, &[hook("Terminate-LC-Hook", 1800)]);
+    stage.shop(6);
+    let url = stage.queue_for("actions", ACTIONS);
+    let sundown = stage.settled(&["--queue-url", &url]).await;
+    stage.world.aws.terminate(&instances[0], true);
+    stage.until(10, "it is deleted", || stage.bodies_in("actions").is_empty()).await;
+    assert_eq!(foreign(&sundown, "terminate-hook"), 1.0);
+    stage.pass(1200).await;
+    stage.assert_untouched(&stage.world.node_of(&instances[0]).unwrap());
+    assert!(never_touched(&stage, &instances[0], "Terminate-LC-Hook"));
+    assert!(stage.actions(&instances[0])[0].end.is_none(), "it waits for whose it is");
+    assert!(stage.removals().is_empty());
+    assert_eq!(stage.describes() + stage.world.aws.count("autoscaling:DescribeLifecycleHooks"), 0);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn beside_a_hook_of_somebody_else_ours_is_beaten_and_completed_alone() {
+    let stage = Stage::new(51);
+    let instances = group(&stage, 3, &[hook("Terminate-LC-Hook", 1800), hook("drain", 120)]);
+    stage.shop(6);
+    let sundown = stage.settled(&[]).await;
+    let node = stage.world.node_of(&instances[0]).unwrap();
+    stage.world.aws.terminate(&instances[0], true);
+    stage.until(120, "ours is completed", || completed_by_us(&stage, &instances[0], "drain")).await;
+    assert!(stage.world.kube.pods_on(&node).is_empty());
+    stage.pass(600).await;
+    assert!(never_touched(&stage, &instances[0], "Terminate-LC-Hook"));
+    assert_eq!((foreign(&sundown, "terminate-hook"), sundown.messages("terminate-hook", "accepted")), (1.0, 1.0));
+    assert_eq!(stage.in_queue(), 0);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn globs_say_which_hooks_are_ours() {
+    let stage = Stage::new(52);
+    let hooks = ["drain-a", "backup-1", "backup-10", "other", "drain"].map(|name| hook(name, 1800));
+    let instances = group(&stage, 3, &hooks);
+    stage.shop(6);
+    let sundown = stage.settled(&["--lifecycle-hook", "drain-*", "--lifecycle-hook", "backup-?"]).await;
+    stage.world.aws.terminate(&instances[0], true);
+    stage.until(120, "both of ours are completed", || ["drain-a", "backup-1"].iter().all(|h| completed_by_us(&stage, &instances[0], h))).await;
+    stage.pass(300).await;
+    for theirs in ["backup-10", "other", "drain"] {
+        assert!(never_touched(&stage, &instances[0], theirs), "{theirs}");
+    }
+    assert_eq!(foreign(&sundown, "terminate-hook"), 3.0);
+    assert_eq!(stage.in_queue(), 0);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_hook_of_amazon_eks_is_ours_when_somebody_names_it() {
+    let stage = Stage::new(53);
+    let instances = group(&stage, 3, &[hook("Terminate-LC-Hook", 300)]);
+    stage.shop(6);
+    let sundown = stage.settled(&["--lifecycle-hook", "Terminate-LC-Hook"]).await;
+    stage.world.aws.terminate(&instances[0], true);
+    stage.until(120, "it is completed", || completed_by_us(&stage, &instances[0], "Terminate-LC-Hook")).await;
+    assert_eq!(foreign(&sundown, "terminate-hook"), 0.0);
+    sundown.stop().await;
+    stage.end();
+}
+
+/// A group with a launch hook that aborts the launch when nobody answers, and one more instance in it.
+fn launching(stage: &Stage, group: &str, ours: bool, name: &str) -> String {
+    let hook = HookSpec::launching(name).heartbeat_timeout(Duration::from_secs(300));
+    let spec = GroupSpec { replace_after: None, ..GroupSpec::new(group, 1) };
+    if ours {
+        stage.world.add_group(spec, &[hook]);
+    } else {
+        stage.world.aws.create_group(spec);
+        stage.world.aws.put_hook(group, hook);
+    }
+    stage.world.aws.launch(group).unwrap()
+}
+
+fn state_in(stage: &Stage, group: &str, instance: &str) -> LifecycleState {
+    stage.world.aws.members(group).iter().find(|m| m.instance == instance).unwrap().state
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_launch_hook_of_a_group_of_ours_is_answered_at_once_with_a_warning() {
+    let logs = Logs::keep();
+    let stage = Stage::new(54);
+    let sundown = stage.settled(&[]).await;
+    let instance = launching(&stage, "asg", true, "boot");
+    stage.until(60, "it is in service", || state_in(&stage, "asg", &instance) == LifecycleState::InService).await;
+    let action = &stage.actions(&instance)[0];
+    assert!(completed_by_us(&stage, &instance, "boot"), "{action:?}");
+    let took = action.end.as_ref().unwrap().at.duration_since(action.started);
+    assert!(took < jiff::SignedDuration::from_secs(3), "{took}");
+    assert_eq!(sundown.messages("launch-hook", "launch_answered"), 1.0);
+    assert_eq!(logs.with(&["WARN", "launch hook of ours is answered CONTINUE"]).len(), 1);
+    assert_eq!(stage.in_queue(), 0);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn launch_hooks_of_other_parties_are_left_alone() {
+    let stage = Stage::new(55);
+    let url = stage.queue_for("actions", ACTIONS);
+    let sundown = stage.settled(&["--queue-url", &url]).await;
+    let foreign_group = launching(&stage, "theirs", false, "boot");
+    let eks = launching(&stage, "asg", true, "Launch-LC-Hook");
+    stage.until(60, "both are deleted", || stage.actions(&eks).len() == 1 && stage.bodies_in("actions").is_empty()).await;
+    assert_eq!(sundown.messages("launch-hook", "foreign"), 1.0);
+    assert_eq!(foreign(&sundown, "launch-hook"), 1.0);
+    stage.pass(100).await;
+    assert_eq!(stage.hook_calls(&foreign_group) + stage.hook_calls(&eks), 0);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_cluster_name_only_a_named_launch_hook_is_answered() {
+    for (seed, flags, outcome) in
+        [(56, &["--no-cluster-name", "--lifecycle-hook", "bo*"][..], "launch_answered"), (57, &["--no-cluster-name"][..], "not_acted_on")]
+    {
+        let stage = Stage::new(seed);
+        let sundown = stage.settled(flags).await;
+        let instance = launching(&stage, "asg", true, "boot");
+        stage.until(60, "the message is deleted", || stage.actions(&instance).len() == 1 && stage.in_queue() == 0).await;
+        stage.pass(5).await;
+        assert_eq!(sundown.messages("launch-hook", outcome), 1.0, "{outcome}");
+        assert_eq!(completed_by_us(&stage, &instance, "boot"), outcome == "launch_answered");
+        assert_eq!(stage.hook_calls(&instance), usize::from(outcome == "launch_answered"));
+        sundown.stop().await;
+        stage.end();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_does_not_exist_is_told_once_and_nothing_spins() {
+    let stage = Stage::new(58);
+    let instances = group(&stage, 3, &[hook("drain", 300)]);
+    stage.shop(6);
+    let sundown = stage.settled(&[]).await;
+    stage.world.aws.clear_journal();
+    // Somebody sends an event of a hook and group that AWS does not have, about a node of ours.
+    stage.send(&bodies::terminate("no-such-group", "no-such-hook", &instances[0], &stage.now()));
+    stage.until(120, "the node is drained and let go", || stage.record(&instances[0]).is_some_and(|r| r.get("released").is_some())).await;
+    assert!(stage.hook_calls(&instances[0]) <= 4, "{:?}", stage.aws_writes());
+    assert!(stage.world.aws.count("autoscaling:DescribeLifecycleHooks") <= 3);
+    assert_eq!(stage.in_queue(), 0);
+    sundown.stop().await;
+    stage.end();
+}

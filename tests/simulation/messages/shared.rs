@@ -1,0 +1,82 @@
+//! A queue that others read too: nothing that may concern them is deleted.
+
+use serde_json::json;
+
+use super::{
+    bodies,
+    tools::{hook, with_dead_letters},
+};
+use crate::harness::Stage;
+
+#[tokio::test(start_paused = true)]
+async fn a_shared_queue_keeps_whatever_may_be_for_others() {
+    let stage = Stage::new(140);
+    let instances = stage.group(4, 300);
+    let theirs = stage.foreign_group("theirs", 2, Some("other"), &hook("drain", 300));
+    let karpenter = stage.node_of_shape("karpenter", |n, _| n.label("karpenter.sh/nodepool", "default"));
+    let sundown = stage.settled(&["--shared-queue"]).await;
+    let time = stage.now();
+    let for_others = [
+        bodies::spot(&theirs[0], &time),
+        bodies::terminate("theirs", "drain", &theirs[1], &time),
+        bodies::terminate("asg", "Terminate-LC-Hook", &instances[1], &time),
+        bodies::spot(&karpenter, &time),
+        bodies::spot("i-00000000000000bad", &time),
+        bodies::state_change(&theirs[0], "running", &time),
+        bodies::rebalance(&theirs[0], &time),
+        bodies::event("my.app", "Something", &time, &json!({})),
+        bodies::health(&[&instances[2], &theirs[0]], "scheduledChange", &time),
+    ];
+    let for_us = [bodies::spot(&instances[0], &time), bodies::rebalance(&instances[3], &time)];
+    for_others.iter().chain(&for_us).for_each(|b| stage.send(b));
+    stage.until(10, "ours is taken on", || stage.is_cordoned(&instances[0])).await;
+    stage.pass(300).await;
+    let mut left = stage.bodies_in(stage.world.queue());
+    let mut kept = for_others.to_vec();
+    left.sort_unstable();
+    kept.sort_unstable();
+    assert_eq!(left, kept);
+    assert_eq!(stage.world.aws.deletions().len(), for_us.len());
+    assert!(sundown.messages("spot", "left") >= 3.0);
+    for name in ["karpenter".to_owned(), stage.world.node_of(&instances[1]).unwrap(), stage.world.node_of(&instances[2]).unwrap()] {
+        stage.assert_untouched(&name);
+    }
+    assert_eq!(theirs.iter().chain([&instances[1]]).map(|i| stage.hook_calls(i)).sum::<usize>(), 0);
+    assert!(stage.describes() <= 15, "{} calls in five minutes", stage.describes());
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shared_queue_without_a_cluster_name_leaves_what_is_unknown_to_others_at_once() {
+    let stage = Stage::new(141);
+    stage.group(2, 300);
+    let sundown = stage.settled(&["--shared-queue", "--no-cluster-name"]).await;
+    let young = stage.group_without_nodes("asg2", 1, 10, &[hook("drain", 300)]);
+    stage.send(&bodies::terminate("asg2", "drain", &young[0], &stage.now()));
+    stage.pass(70).await;
+    let queue = stage.world.aws.queue(stage.world.queue()).unwrap();
+    assert!(queue.messages[0].receive_count >= 2, "it was there for others meanwhile: {queue:?}");
+    stage.pass(600).await;
+    assert_eq!(stage.in_queue(), 1);
+    assert_eq!(stage.hook_calls(&young[0]), 0);
+    assert!(sundown.messages("terminate-hook", "left") >= 2.0);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_a_queue_of_our_own_all_of_that_is_deleted() {
+    let stage = with_dead_letters(142, 3);
+    let instances = stage.group(2, 300);
+    let theirs = stage.foreign_group("theirs", 2, Some("other"), &hook("drain", 300));
+    let sundown = stage.settled(&[]).await;
+    stage.send(&bodies::spot(&theirs[0], &stage.now()));
+    stage.send(&bodies::terminate("asg", "Terminate-LC-Hook", &instances[1], &stage.now()));
+    stage.send(&bodies::health(&[&instances[0], &theirs[0]], "scheduledChange", &stage.now()));
+    stage.until(10, "they are deleted", || stage.in_queue() == 0).await;
+    assert!(stage.bodies_in("dead").is_empty());
+    assert_eq!(sundown.messages("health", "not_acted_on"), 2.0);
+    sundown.stop().await;
+    stage.end();
+}

@@ -1,0 +1,177 @@
+//! The brake, and the release of one node: what people do with kubectl alone.
+
+use sundown::{
+    cluster::lease::{LeasePlace, set_paused},
+    sim::aws::SpotAction,
+};
+
+use super::gaps;
+use crate::harness::Stage;
+
+const PAUSE: &str = "sundown.dev/pause";
+const RELEASE: &str = "sundown.dev/release";
+
+async fn brake(stage: &Stage, on: bool) {
+    let place = LeasePlace { namespace: "kube-system".to_owned(), name: "sundown".to_owned() };
+    assert!(set_paused(stage.world.kube.client_as("person"), &place, on).await.unwrap());
+}
+
+fn has_taint(stage: &Stage, instance: &str) -> bool {
+    let node = stage.node(instance);
+    node["spec"]["taints"].as_array().is_some_and(|t| t.iter().any(|t| t["key"] == "sundown.dev/interruption"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn paused_everything_is_accepted_and_beaten_and_nothing_is_evicted() {
+    let stage = Stage::new(1_301);
+    let hooked = stage.group(3, 60);
+    let spot = stage.spot_group(1).remove(0);
+    stage.slow_pod(&hooked[0], "slow", 20);
+    stage.blocked_pod(&hooked[1], "blocked", 30);
+    stage.slow_pod(&spot, "spot", 20);
+    let sundown = stage.lead("sundown-0", &["--drain-timeout", "5m"]).await;
+    brake(&stage, true).await;
+    stage.until(5, "the brake is noticed", || sundown.metric("paused") == 1.0).await;
+    hooked.iter().for_each(|i| stage.world.aws.terminate(i, true));
+    stage.spot_warning(&spot, "spot-1");
+    stage.until(5, "all are cordoned", || hooked.iter().chain([&spot]).all(|i| stage.is_cordoned(i))).await;
+    stage.until(5, "messages are deleted as ever", || stage.in_queue() == 0).await;
+    // The third node is empty: it is completed.
+    stage.until(15, "the empty node is completed", || stage.is_over(&hooked[2])).await;
+    let ends = sundown.drain(&stage.name_of(&hooked[0])).unwrap().ends_at;
+    assert!(ends.is_some(), "the deadline stands and is shown");
+    // Far beyond all deadlines.
+    stage.pass(600).await;
+    assert_eq!(stage.removals(), [], "neither evicted nor forced");
+    for instance in &hooked[..2] {
+        let action = stage.action(instance);
+        assert!(action.end.is_none(), "nor completed");
+        assert!(gaps(&action).iter().all(|g| *g <= 30.5), "beats go on: {:?}", gaps(&action));
+        assert_eq!(sundown.drain(&stage.name_of(instance)).unwrap().ends_at, ends);
+    }
+    brake(&stage, false).await;
+    stage.until(5, "the drains go on", || stage.removals().len() >= 2).await;
+    assert_eq!(sundown.metric("paused"), 0.0);
+    // A take-up: deadlines that were over are void. The spot pod goes with its own grace, the blocked one is not forced at once.
+    let graces: Vec<_> = stage.removals().into_iter().filter(|r| r.0 == "spot").map(|r| r.1).collect();
+    assert_eq!(graces, [4 * 3600]);
+    stage.pass(120).await;
+    assert!(stage.removals().iter().all(|r| r.0 != "blocked"), "{:?}", stage.removals());
+    stage.until(200, "the new deadline forces", || stage.is_over(&hooked[1])).await;
+    stage.until(5, "all are completed", || stage.all_over()).await;
+    stage.all_completed_once();
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_node_can_be_paused_alone() {
+    let stage = Stage::new(1_302);
+    let instances = stage.group(2, 60);
+    stage.slow_pod(&instances[0], "held", 10);
+    stage.slow_pod(&instances[1], "free", 10);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    stage.annotate(&instances[0], PAUSE, Some("true"));
+    instances.iter().for_each(|i| stage.world.aws.terminate(i, true));
+    stage.until(60, "the other is completed", || stage.is_over(&instances[1])).await;
+    stage.pass(100).await;
+    assert!(!stage.is_over(&instances[0]) && stage.is_cordoned(&instances[0]));
+    assert!(stage.removals().iter().all(|r| r.0 == "free"));
+    stage.annotate(&instances[0], PAUSE, None);
+    stage.until(30, "it goes on", || stage.is_over(&instances[0])).await;
+    stage.all_completed_once();
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_brake_holds_through_a_change_of_leaders() {
+    let stage = Stage::new(1_303);
+    let instance = stage.group(1, 60).remove(0);
+    stage.slow_pod(&instance, "slow", 10);
+    let first = stage.lead("sundown-0", &[]).await;
+    let second = stage.start("sundown-1", &[]);
+    brake(&stage, true).await;
+    stage.pass(3).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.pass(20).await;
+    first.kill();
+    stage.until(17, "the standby leads", || second.metric("leader") == 1.0).await;
+    stage.pass(120).await;
+    assert_eq!(stage.removals(), []);
+    assert_eq!(second.metric("paused"), 1.0);
+    assert!(gaps(&stage.action(&instance)).iter().all(|g| *g < 60.0));
+    brake(&stage, false).await;
+    stage.until(30, "it goes on", || stage.is_over(&instance)).await;
+    stage.all_completed_once();
+    second.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_released_node_that_owed_a_hook_is_completed_and_stays_cordoned() {
+    let stage = Stage::new(1_304);
+    let instance = stage.group(1, 300).remove(0);
+    stage.blocked_pod(&instance, "blocked", 30);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    stage.world.aws.other_action("asg", "drain", &instance, &[]).unwrap();
+    stage.pass(20).await;
+    stage.annotate(&instance, RELEASE, Some("true"));
+    stage.until(2, "the action is completed", || stage.is_over(&instance)).await;
+    stage.until(2, "the record is released", || stage.record(&instance).unwrap()["released"].is_object()).await;
+    stage.pass(60).await;
+    assert!(stage.is_cordoned(&instance) && has_taint(&stage, &instance), "its instance goes now");
+    assert!(stage.node(&instance)["metadata"]["annotations"].get(RELEASE).is_none(), "the order is consumed");
+    assert_eq!(stage.removals(), []);
+    stage.all_completed_once();
+    assert_eq!(sundown.metric("drains_total{end=\"released\"}"), 1.0);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_other_released_node_is_put_back_as_it_was() {
+    let stage = Stage::new(1_305);
+    let instances = stage.spot_group(4);
+    stage.blocked_pod(&instances[0], "blocked", 30);
+    stage.blocked_pod(&instances[1], "blocked-too", 30);
+    // The second was cordoned by somebody before.
+    stage.world.kube.edit("nodes", "", &stage.name_of(&instances[1]), |n| n["spec"]["unschedulable"] = true.into());
+    let sundown = stage.lead("sundown-0", &[]).await;
+    for instance in &instances[..2] {
+        stage.spot_warning(instance, &format!("spot-{instance}"));
+    }
+    stage.until(5, "they are cordoned", || instances[..2].iter().all(|i| stage.is_cordoned(i) && has_taint(&stage, i))).await;
+    for instance in &instances[..2] {
+        stage.annotate(instance, RELEASE, Some("true"));
+    }
+    stage.until(5, "they are put back", || instances[..2].iter().all(|i| !has_taint(&stage, i))).await;
+    assert!(!stage.is_cordoned(&instances[0]));
+    assert!(stage.is_cordoned(&instances[1]), "somebody else's cordon stands");
+    for instance in &instances[..2] {
+        let node = stage.node(instance);
+        assert!(node["metadata"]["labels"].get("node.kubernetes.io/exclude-from-external-load-balancers").is_none(), "{node}");
+        assert!(node["metadata"]["annotations"].get(RELEASE).is_none());
+    }
+    stage.pass(200).await;
+    assert_eq!(stage.removals(), [], "nothing was evicted before or after");
+    assert_eq!(sundown.metric("records_total{event=\"put_back\"}"), 2.0);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spot_notice_of_a_paused_node_that_goes_is_over_with_its_machine() {
+    let stage = Stage::new(1_306);
+    let instance = stage.spot_group(2).remove(0);
+    stage.slow_pod(&instance, "slow", 10);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    stage.annotate(&instance, PAUSE, Some("true"));
+    stage.world.aws.spot_interruption(&instance, SpotAction::Terminate);
+    stage.pass(300).await;
+    assert_eq!(stage.removals(), []);
+    assert_eq!(sundown.metric("drains_active"), 0.0, "the machine is gone, and so is the drain");
+    assert_eq!(stage.in_queue(), 0);
+    sundown.stop().await;
+    stage.end();
+}

@@ -1,0 +1,136 @@
+//! Many interruptions at once, and several of one node.
+
+use std::collections::BTreeSet;
+
+use sundown::sim::{
+    aws::{SpotAction, State},
+    kube::{Fact, Workload},
+};
+
+use super::hook;
+use crate::harness::Stage;
+
+fn patches(stage: &Stage) -> usize {
+    stage.world.kube.requests().iter().filter(|r| r.verb == "patch" && r.resource == "nodes").count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn c76_c77_a_hundred_spot_notices_at_once_are_all_accepted_with_one_patch_each() {
+    let stage = Stage::new(77);
+    let instances = stage.spot_group(220);
+    stage.world.kube.add_deployment(&Workload::new("shop", "web", 400));
+    stage.pass(60).await;
+    let sundown = stage.lead("sundown-0", &[]).await;
+    stage.world.aws.clear_journal();
+    let doomed: BTreeSet<_> = instances[..100].iter().cloned().collect();
+    doomed.iter().for_each(|i| stage.world.aws.spot_interruption(i, SpotAction::Terminate));
+    stage.until(2, "all are cordoned", || doomed.iter().all(|i| stage.is_cordoned(i))).await;
+    assert_eq!(patches(&stage), 100, "one PATCH each");
+    let (receives, deletes) = (stage.world.aws.count("sqs:ReceiveMessage"), stage.world.aws.count("sqs:DeleteMessageBatch"));
+    assert!(receives <= 40, "{receives} receives");
+    stage.until(2, "their messages are deleted", || stage.in_queue() == 0).await;
+    assert_eq!(stage.world.aws.deletions().len(), 100);
+    assert!(stage.world.aws.count("sqs:DeleteMessageBatch") <= 40, "{deletes}");
+    assert_eq!(sundown.messages("spot", "accepted"), 100.0);
+    assert_eq!(stage.world.aws.count("ec2:DescribeInstances"), 0, "no AWS call for a node that the cluster knows");
+    // Nothing was evicted onto a doomed node.
+    let names: BTreeSet<_> = doomed.iter().map(|i| stage.name_of(i)).collect();
+    stage.pass(100).await;
+    let begun = stage.deeds().into_iter().find(|e| matches!(e.fact, Fact::Evicted { .. })).unwrap().at;
+    let bound = stage.world.kube.journal().into_iter().filter(|e| e.at >= begun);
+    let astray = bound.filter(|e| matches!(&e.fact, Fact::Bound(pod) if names.contains(&pod.node))).count();
+    assert_eq!(astray, 0);
+    assert!(names.iter().all(|n| stage.world.kube.pods_on(n).is_empty()), "all are drained in time");
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn c78_a_spot_notice_begins_at_once_while_thirty_two_long_drains_run() {
+    let stage = Stage::new(78);
+    let instances = stage.group(32, 300);
+    for (n, instance) in instances.iter().enumerate() {
+        stage.slow_pod(instance, &format!("slow-{n}"), 1_800);
+        stage.blocked_pod(instance, &format!("blocked-{n}"), 30);
+    }
+    let spot = stage.spot_group(1).remove(0);
+    for n in 0..10 {
+        stage.slow_pod(&spot, &format!("spot-{n}"), 20);
+    }
+    let sundown = stage.lead("sundown-0", &[]).await;
+    stage.world.aws.scale_in("asg", 32);
+    stage.pass(120).await;
+    assert_eq!(sundown.metric("drains_active"), 32.0);
+    stage.world.aws.spot_interruption(&spot, SpotAction::Terminate);
+    stage.until(1, "it is cordoned", || stage.is_cordoned(&spot)).await;
+    stage.until(1, "all of its pods are asked to go", || stage.removals().iter().filter(|r| r.0.starts_with("spot-")).count() == 10).await;
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn c69_an_event_that_comes_twice_counts_once() {
+    let stage = Stage::new(69);
+    let instance = stage.spot_group(3).remove(0);
+    stage.slow_pod(&instance, "slow", 20);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    stage.spot_warning(&instance, "the-same");
+    stage.pass(3).await;
+    let before = (patches(&stage), stage.record(&instance));
+    stage.spot_warning(&instance, "the-same");
+    stage.until(5, "the copy is a repeat", || sundown.messages("spot", "repeat") == 1.0).await;
+    assert_eq!((patches(&stage), stage.record(&instance)), before);
+    stage.until(5, "both are deleted", || stage.in_queue() == 0).await;
+    assert_eq!(stage.removals().len(), 1);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn c71_s27_two_hooks_and_a_spot_notice_of_one_node_are_one_drain_and_two_completions() {
+    let stage = Stage::new(71);
+    let instance = stage.group_with("asg", 2, &[hook("drain", 300), hook("logs", 60)]).remove(0);
+    stage.slow_pod(&instance, "slow", 40);
+    stage.blocked_pod(&instance, "quorum", 10);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    let node = stage.name_of(&instance);
+    stage.world.aws.terminate(&instance, true);
+    stage.until(5, "the node is cordoned", || stage.is_cordoned(&instance)).await;
+    stage.until(5, "its deadline is shown", || sundown.drain(&node).is_some_and(|d| d.ends_at.is_some())).await;
+    let long = sundown.drain(&node).unwrap().ends_at.unwrap();
+    stage.world.aws.spot_interruption(&instance, SpotAction::Terminate);
+    stage.world.aws.rebalance_recommendation(&instance);
+    stage.until(5, "the spot notice joins", || sundown.messages("spot", "joined") == 1.0).await;
+    stage.until(5, "the earliest deadline rules", || sundown.drain(&node).unwrap().ends_at.unwrap() < long).await;
+    stage.until(110, "both are completed", || stage.actions(&instance).len() == 2 && stage.is_over(&instance)).await;
+    assert_eq!(stage.world.aws.instance(&instance).unwrap().state, State::ShuttingDown, "before AWS takes it");
+    stage.completed_once(&instance);
+    assert_eq!(sundown.metric("completions_total{result=\"accepted\"}"), 2.0);
+    assert_eq!(sundown.metric("drain_duration_seconds_count{end=\"empty\"}"), 1.0, "one drain");
+    stage.until(20, "all messages are deleted", || stage.in_queue() == 0).await;
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn c79_a_node_that_is_gone_before_its_message_is_read_is_completed_without_a_drain() {
+    let stage = Stage::new(79);
+    let hooked = stage.group(2, 300).remove(0);
+    let spot = stage.spot_group(2).remove(0);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    for instance in [&hooked, &spot] {
+        stage.world.kube.delete_node(&stage.name_of(instance));
+    }
+    stage.pass(1).await;
+    stage.world.aws.terminate(&hooked, true);
+    stage.world.aws.terminate_in_ec2(&spot);
+    stage.spot_warning(&spot, "spot-1");
+    // The instance of the hook still runs: it might become a Node yet, so it is beaten and completed five minutes after its launch.
+    stage.until(310, "the action is completed", || stage.is_over(&hooked)).await;
+    stage.completed_once(&hooked);
+    stage.until(60, "all messages are deleted", || stage.in_queue() == 0).await;
+    assert_eq!(sundown.messages("terminate-hook", "completed"), 1.0);
+    assert_eq!(sundown.metric("hooks_owed"), 0.0);
+    sundown.stop().await;
+    stage.end();
+}

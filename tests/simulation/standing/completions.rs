@@ -1,0 +1,154 @@
+//! Completions: sent again until AWS accepts them or says that nothing waits, and never twice.
+
+use sundown::sim::aws::{Disorder, Fault as AwsFault, FaultRule, How};
+
+use crate::harness::Stage;
+
+const COMPLETE: &str = "autoscaling:CompleteLifecycleAction";
+
+/// Drains one node while `fault` befalls the first `times` completions, and says how many calls that took.
+async fn drained_under(seed: u64, fault: AwsFault, times: u64, counted: &str) -> u64 {
+    let stage = Stage::new(seed);
+    let instance = stage.group(1, 60).remove(0);
+    stage.slow_pod(&instance, "slow", 10);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    stage.world.aws.fault(FaultRule::new(COMPLETE, fault, How::Times(times)));
+    stage.world.aws.terminate(&instance, true);
+    stage.until(300, "the action is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    assert_eq!(sundown.metric(&format!("completions_total{{result=\"{counted}\"}}")) as u64, times);
+    stage.until(2, "it is counted", || sundown.metric("completions_total{result=\"accepted\"}") == 1.0).await;
+    stage.until(2, "the record is released", || stage.record(&instance).unwrap()["released"].is_object()).await;
+    let gaps = super::gaps(&stage.action(&instance));
+    assert!(gaps.iter().all(|g| *g <= 41.0), "beats go on meanwhile: {gaps:?}");
+    stage.pass(300).await;
+    stage.completed_once(&instance);
+    let calls = stage.world.aws.count(COMPLETE);
+    sundown.stop().await;
+    stage.end();
+    calls
+}
+
+#[tokio::test(start_paused = true)]
+async fn c41_a_completion_that_fails_is_sent_again_until_it_is_accepted() {
+    assert_eq!(drained_under(41, AwsFault::InternalError, 8, "failed").await, 9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c43_a_completion_that_is_throttled_contended_or_cut_off_is_sent_again() {
+    assert_eq!(drained_under(430, AwsFault::Throttle, 5, "failed").await, 6);
+    assert_eq!(drained_under(431, AwsFault::ResourceContention, 5, "failed").await, 6);
+    assert_eq!(drained_under(432, AwsFault::Cut, 5, "failed").await, 6);
+    assert_eq!(drained_under(433, AwsFault::Garbage, 5, "failed").await, 6);
+    assert_eq!(drained_under(434, AwsFault::Unavailable, 5, "failed").await, 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_that_is_not_allowed_is_asked_for_slowly_until_it_is() {
+    assert_eq!(drained_under(435, AwsFault::AccessDenied, 6, "denied").await, 7);
+    assert_eq!(drained_under(436, AwsFault::ExpiredToken, 6, "denied").await, 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_that_hangs_keeps_no_beat_from_going_out() {
+    assert_eq!(drained_under(437, AwsFault::Hang, 6, "failed").await, 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c42_an_action_that_is_over_already_counts_as_completed() {
+    let stage = Stage::new(42);
+    let instance = stage.group(1, 300).remove(0);
+    stage.slow_pod(&instance, "slow", 20);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    // The completion takes effect, and its answer is lost: the next try hears "No active Lifecycle Action".
+    stage.world.aws.fault(FaultRule::new(COMPLETE, AwsFault::CutAfterEffect, How::Times(1)));
+    stage.world.aws.terminate(&instance, true);
+    stage.until(60, "the action is completed", || stage.is_over(&instance)).await;
+    stage.until(10, "that is understood", || sundown.metric("completions_total{result=\"gone\"}") == 1.0).await;
+    stage.until(5, "the record is released", || stage.record(&instance).unwrap()["released"].is_object()).await;
+    assert_eq!(stage.action(&instance).late_calls.len(), 1);
+    stage.pass(300).await;
+    assert_eq!(stage.world.aws.count(COMPLETE), 2);
+    assert_eq!(sundown.metric("hooks_owed"), 0.0);
+    assert_eq!(stage.in_queue(), 0);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn c44_c68_a_message_that_could_not_be_deleted_drains_beats_and_completes_nothing_again() {
+    for the_node_stays in [true, false] {
+        let stage = Stage::new(44);
+        let instance = stage.group(1, 60).remove(0);
+        stage.slow_pod(&instance, "slow", 10);
+        let sundown = stage.lead("sundown-0", &[]).await;
+        let queue = stage.world.queue().to_owned();
+        // Deletes that succeed and do not delete: the message comes back again and again.
+        stage.world.aws.disorder(&queue, Disorder { forget_delete: 1.0, ..Disorder::default() });
+        if the_node_stays {
+            stage.world.aws.other_action("asg", "drain", &instance, &[]).unwrap();
+        } else {
+            stage.world.aws.terminate(&instance, true);
+        }
+        stage.until(60, "the action is completed", || stage.is_over(&instance)).await;
+        stage.pass(2).await;
+        let patches = patches(&stage);
+        stage.pass(600).await;
+        let again = ["repeat", "completed", "stale"].iter().map(|o| sundown.messages("terminate-hook", o)).sum::<f64>();
+        assert!(again >= 5.0, "it came back: {again}");
+        assert_eq!(sundown.messages("terminate-hook", "accepted"), 1.0);
+        stage.completed_once(&instance);
+        assert_eq!(self::patches(&stage), patches, "no PATCH for a repeat");
+        assert_eq!(sundown.metric("hooks_owed"), 0.0);
+        stage.world.aws.disorder(&queue, Disorder::default());
+        stage.until(70, "the message is deleted", || stage.in_queue() == 0).await;
+        sundown.stop().await;
+        stage.end();
+    }
+}
+
+fn patches(stage: &Stage) -> usize {
+    stage.world.kube.requests().iter().filter(|r| r.verb == "patch" && r.resource == "nodes").count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn c44_a_delete_that_fails_is_tried_again_and_loses_nothing() {
+    let stage = Stage::new(441);
+    let instance = stage.group(1, 60).remove(0);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    let failing = stage.world.aws.fault(FaultRule::new("sqs:DeleteMessageBatch", AwsFault::InternalError, How::Always));
+    stage.world.aws.terminate(&instance, true);
+    stage.pass(200).await;
+    stage.completed_once(&instance);
+    assert!(stage.in_queue() >= 1);
+    assert!(sundown.metric("intake_events_total{event=\"delete_retried\"}") >= 3.0);
+    let tries = stage.world.aws.count("sqs:DeleteMessageBatch");
+    assert!(tries < 260, "{tries} deletes in 200 s");
+    stage.world.aws.end_fault(failing);
+    stage.until(70, "the message is deleted", || stage.in_queue() == 0).await;
+    assert_eq!(sundown.messages("terminate-hook", "accepted"), 1.0);
+    stage.completed_once(&instance);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_waits_for_logs_to_be_shipped_and_not_beyond_the_deadline() {
+    let stage = Stage::new(440);
+    let instances = stage.group(2, 60);
+    stage.slow_pod(&instances[0], "slow", 10);
+    let sundown = stage.lead("sundown-0", &["--complete-delay", "90s", "--drain-timeout", "5m"]).await;
+    stage.world.aws.terminate(&instances[0], true);
+    stage.until(60, "the node is drained", || sundown.drain(&stage.name_of(&instances[0])).is_some_and(|d| d.drained.is_some())).await;
+    stage.pass(85).await;
+    assert!(!stage.is_over(&instances[0]), "the delay");
+    assert!(stage.action(&instances[0]).beats.len() >= 3, "beats go on meanwhile");
+    stage.until(10, "the action is completed", || stage.is_over(&instances[0])).await;
+    // One that is drained shortly before its deadline.
+    stage.slow_pod(&instances[1], "slower", 260);
+    stage.world.aws.terminate(&instances[1], true);
+    stage.until(300, "the action is completed", || stage.is_over(&instances[1])).await;
+    stage.all_completed_once();
+    sundown.stop().await;
+    stage.end();
+}

@@ -1,0 +1,317 @@
+//! Who leads, and what becomes of drains when that changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sundown::{
+    domain::{Moment, MomentExt},
+    sim::{
+        aws::{Outcome, SpotAction},
+        kube::{Away, BudgetSpec, Fact, Fault, Match, Rule, Workload},
+    },
+};
+
+use super::{gaps, s};
+use crate::harness::{Replica, Stage};
+
+/// What replicas wrote, and when: to Kubernetes (the Lease aside) and to Auto Scaling.
+pub(super) fn writes(stage: &Stage) -> BTreeMap<String, Vec<Moment>> {
+    let mut by: BTreeMap<String, Vec<Moment>> = BTreeMap::new();
+    for r in stage.world.kube.requests() {
+        if r.client.starts_with("sundown") && !["get", "list", "watch"].contains(&&*r.verb) && r.resource != "leases" {
+            by.entry(r.client).or_default().push(r.at);
+        }
+    }
+    for c in stage.world.aws.calls() {
+        let writes = c.api.contains("Complete") || c.api.contains("Heartbeat");
+        if c.by.starts_with("sundown") && writes && c.outcome != Outcome::LostBefore {
+            by.entry(c.by).or_default().push(c.at);
+        }
+    }
+    by.values_mut().for_each(|w| w.sort());
+    by
+}
+
+/// No write of one replica between the first and the last of another's term: they follow each other.
+pub(super) fn one_writer_at_a_time(stage: &Stage) {
+    let mut all: Vec<(Moment, String)> = writes(stage).into_iter().flat_map(|(by, at)| at.into_iter().map(move |a| (a, by.clone()))).collect();
+    all.sort();
+    let mut over = BTreeSet::new();
+    let mut last: Option<&(Moment, String)> = None;
+    for write in &all {
+        if let Some(l) = last
+            && l.1 != write.1
+        {
+            assert!(write.0 > l.0, "two writers in one moment: {l:?} {write:?}");
+            over.insert(l.1.clone());
+            assert!(!over.contains(&write.1), "{} writes again after {}", write.1, l.1);
+        }
+        last = Some(write);
+    }
+}
+
+fn evictions_by_pod(stage: &Stage) -> BTreeMap<String, usize> {
+    let mut by = BTreeMap::new();
+    for entry in stage.deeds() {
+        if let Fact::Evicted { pod, again, .. } = entry.fact {
+            assert!(!again, "a second eviction of {pod:?}, which was terminating");
+            *by.entry(pod.uid).or_default() += 1;
+        }
+    }
+    by
+}
+
+/// Hooks of 30 s, a minute and five, with pods that take minutes; a blocked pod; a spot notice.
+async fn three_drains(stage: &Stage) -> Vec<String> {
+    let mut all = Vec::new();
+    for (group, timeout) in [("thirty", 30), ("minute", 60), ("five", 300)] {
+        let instance = stage.group_with(group, 1, &[super::hook("drain", timeout)]).remove(0);
+        stage.slow_pod(&instance, &format!("slow-{group}"), 200);
+        all.push(instance);
+    }
+    stage.world.kube.add_budget(&BudgetSpec::for_app("shop", "quorum").min(3));
+    stage.pass(5).await;
+    all
+}
+
+async fn follow(stage: &Stage, limit: u64, replica: &Replica) {
+    stage.until(limit, "the standby leads", || replica.metric("leader") == 1.0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn c72_c73_s26_a_standby_follows_a_killed_leader_and_goes_on_where_it_was() {
+    let stage = Stage::new(72);
+    let instances = three_drains(&stage).await;
+    let first = stage.lead("sundown-0", &[]).await;
+    let second = stage.start("sundown-1", &[]);
+    stage.pass(10).await;
+    instances.iter().for_each(|i| stage.world.aws.terminate(i, true));
+    stage.pass(40).await;
+    let ends: Vec<_> = instances.iter().map(|i| first.drain(&stage.name_of(i)).unwrap().ends_at).collect();
+    let records: Vec<_> = instances.iter().map(|i| stage.record(i)).collect();
+    first.kill();
+    follow(&stage, 17, &second).await;
+    stage.pass(5).await;
+    for (n, instance) in instances.iter().enumerate() {
+        assert_eq!(second.drain(&stage.name_of(instance)).unwrap().ends_at, ends[n], "the same clock");
+        assert_eq!(stage.record(instance), records[n], "nothing is written anew");
+    }
+    stage.until(250, "all are completed", || stage.all_over()).await;
+    stage.all_completed_once();
+    for action in stage.world.aws.actions() {
+        assert!(gaps(&action).iter().all(|g| *g < action.heartbeat_timeout.as_secs_f64()), "{action:?}");
+    }
+    assert_eq!(evictions_by_pod(&stage).values().filter(|n| **n > 1).count(), 0);
+    one_writer_at_a_time(&stage);
+    second.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn c72_one_replica_that_is_killed_goes_on_after_its_restart() {
+    let stage = Stage::new(721);
+    let instance = stage.group(1, 300).remove(0);
+    stage.slow_pod(&instance, "slow", 300);
+    let first = stage.lead("sundown-0", &[]).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.pass(60).await;
+    first.kill();
+    stage.pass(20).await;
+    let again = stage.lead("sundown-1", &[]).await;
+    stage.until(3, "it is beaten at once", || !stage.action(&instance).beats.is_empty()).await;
+    stage.until(300, "the action is completed", || stage.all_over()).await;
+    stage.all_completed_once();
+    assert_eq!(stage.removals().len(), 1, "evicted once: {:?}", stage.removals());
+    again.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_told_to_stop_hands_over_within_seconds() {
+    let stage = Stage::new(722);
+    let instances = three_drains(&stage).await;
+    // A fourth whose Node cannot be patched: its message is undecided.
+    let stuck = stage.group_with("stuck", 1, &[super::hook("drain", 300)]).remove(0);
+    let first = stage.lead("sundown-0", &[]).await;
+    let second = stage.start("sundown-1", &[]);
+    stage.pass(10).await;
+    stage.world.kube.inject(Rule::always(Match::of("patch", "nodes").named(stage.name_of(&stuck)).from("sundown-0"), Fault::Hang));
+    instances.iter().for_each(|i| stage.world.aws.terminate(i, true));
+    stage.world.aws.terminate(&stuck, true);
+    stage.pass(20).await;
+    assert_eq!(stage.in_queue(), 1);
+    let before = tokio::time::Instant::now();
+    first.stop().await;
+    assert!(before.elapsed() <= s(6), "it took {:?}", before.elapsed());
+    // What it had not accepted is visible at once, and the Lease is free.
+    follow(&stage, 3, &second).await;
+    stage.until(5, "the undecided one is accepted by the next", || stage.is_cordoned(&stuck)).await;
+    stage.until(250, "all are completed", || stage.all_over()).await;
+    stage.all_completed_once();
+    for action in stage.world.aws.actions() {
+        assert!(gaps(&action).iter().all(|g| *g < action.heartbeat_timeout.as_secs_f64()), "{action:?}");
+    }
+    assert_eq!(evictions_by_pod(&stage).values().filter(|n| **n > 1).count(), 0);
+    one_writer_at_a_time(&stage);
+    second.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_only_watches() {
+    let stage = Stage::new(723);
+    let instance = stage.group(2, 60).remove(0);
+    let first = stage.lead("sundown-0", &[]).await;
+    let second = stage.start("sundown-1", &[]);
+    stage.pass(5).await;
+    assert!(second.readiness.missing().is_empty(), "a standby is ready: {:?}", second.readiness);
+    stage.world.aws.terminate(&instance, true);
+    stage.pass(120).await;
+    stage.completed_once(&instance);
+    let calls: BTreeSet<_> = stage.world.aws.calls().into_iter().filter(|c| c.by == "sundown-1").map(|c| c.api).collect();
+    assert_eq!(calls, BTreeSet::from(["sqs:GetQueueAttributes".to_owned()]));
+    assert!(!writes(&stage).contains_key("sundown-1"));
+    let asked = stage.world.aws.calls().into_iter().filter(|c| c.by == "sundown-1").count();
+    assert!((4..=6).contains(&asked), "every 30 s: {asked}");
+    first.stop().await;
+    second.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn c73_a_leader_that_is_cut_off_from_the_api_server_stops_before_another_begins() {
+    let stage = Stage::new(73);
+    let instances = three_drains(&stage).await;
+    let first = stage.lead("sundown-0", &[]).await;
+    let second = stage.start("sundown-1", &[]);
+    stage.pass(10).await;
+    instances.iter().for_each(|i| stage.world.aws.terminate(i, true));
+    stage.pass(30).await;
+    let cut = Match { client: Some("sundown-0".to_owned()), ..Match::all() };
+    let partition = stage.world.kube.inject(Rule::always(cut, Fault::Hang));
+    let begun = stage.clock.now();
+    follow(&stage, 20, &second).await;
+    assert_eq!(first.metric("leader"), 0.0, "the first knows before the second begins");
+    let last = writes(&stage)["sundown-0"].last().copied().unwrap();
+    assert!(last.duration_since(begun).as_secs() <= 10, "nothing is started after the renew deadline");
+    stage.pass(30).await;
+    stage.world.kube.lift(partition);
+    stage.until(250, "all are completed", || stage.all_over()).await;
+    stage.all_completed_once();
+    for action in stage.world.aws.actions() {
+        assert!(gaps(&action).iter().all(|g| *g < action.heartbeat_timeout.as_secs_f64()), "{action:?}");
+    }
+    one_writer_at_a_time(&stage);
+    first.stop().await;
+    second.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stolen_lease_ends_all_writing_at_once() {
+    let stage = Stage::new(74);
+    let instance = stage.group(1, 60).remove(0);
+    stage.slow_pod(&instance, "slow", 300);
+    let first = stage.lead("sundown-0", &[]).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.pass(40).await;
+    let lease = stage.world.kube.object("leases", "kube-system", "sundown").unwrap();
+    assert!(lease["spec"]["holderIdentity"].as_str().unwrap().starts_with("sundown"));
+    stage.world.kube.edit("leases", "kube-system", "sundown", |l| l["spec"]["holderIdentity"] = "thief".into());
+    stage.until(3, "the theft is noticed", || first.metric("leader") == 0.0).await;
+    let stolen = stage.clock.now();
+    assert!(stage.in_queue() == 0 && first.metric("drains_active") == 0.0 && first.metric("hooks_owed") == 0.0);
+    // The thief never renews: the lease is taken back after its duration, and the hook of a minute has not lapsed.
+    follow(&stage, 17, &first).await;
+    let begun = stage.clock.now().minus(s(1));
+    let between = writes(&stage)["sundown-0"].iter().filter(|at| **at > stolen && **at < begun).count();
+    assert_eq!(between, 0);
+    stage.until(350, "the action is completed", || stage.all_over()).await;
+    stage.all_completed_once();
+    first.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn c80_an_api_server_that_is_away_for_five_minutes_costs_no_hook() {
+    for how in [Away::Refusing, Away::Silent] {
+        let stage = Stage::new(80);
+        let instance = stage.group_with("asg", 2, &[super::hook("drain", 600)]).remove(0);
+        stage.slow_pod(&instance, "slow", 120);
+        let sundown = stage.lead("sundown-0", &[]).await;
+        stage.world.aws.terminate(&instance, true);
+        stage.pass(60).await;
+        stage.world.kube.go_away(how);
+        stage.pass(300).await;
+        assert!(!stage.is_over(&instance), "nothing is completed on the word of an API server that is away");
+        stage.world.kube.come_back();
+        follow(&stage, 40, &sundown).await;
+        stage.until(120, "the action is completed", || stage.is_over(&instance)).await;
+        stage.all_completed_once();
+        assert_eq!(stage.removals().len(), 1);
+        sundown.stop().await;
+        stage.end();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c54_the_leader_on_a_draining_node_gives_the_lease_up_once_and_its_own_pod_goes_last() {
+    let mut stage = Stage::new(54);
+    let instances = stage.group(3, 300);
+    let (here, there) = (stage.name_of(&instances[0]), stage.name_of(&instances[1]));
+    stage.world.kube.add_deployment(&Workload::new("shop", "web", 6));
+    for (n, node) in [&here, &there].into_iter().enumerate() {
+        stage.world.kube.add_pod(&sundown::sim::kube::PodSpec::on(node, "sundown", format!("sundown-{n}")));
+    }
+    stage.environment("POD_NAMESPACE", "sundown");
+    stage.environment("POD_NAME", "sundown-0");
+    stage.environment("NODE_NAME", &here);
+    let first = stage.lead("sundown-0", &[]).await;
+    stage.environment("POD_NAME", "sundown-1");
+    stage.environment("NODE_NAME", &there);
+    let second = stage.start("sundown-1", &[]);
+    stage.pass(10).await;
+    stage.world.aws.terminate(&instances[0], true);
+    follow(&stage, 10, &second).await;
+    assert_eq!(first.metric("leader"), 0.0);
+    stage.until(100, "the action is completed", || stage.is_over(&instances[0])).await;
+    stage.all_completed_once();
+    one_writer_at_a_time(&stage);
+    assert_eq!(first.metric("leader_changes_total{role=\"leader\"}"), 1.0, "given up once, never taken back");
+    first.kill();
+    // Alone, on a node that drains: given up, taken back after five seconds, and its own pod goes last.
+    stage.world.aws.terminate(&instances[1], true);
+    stage.until(5, "the lease is given up", || second.metric("leader") == 0.0).await;
+    follow(&stage, 10, &second).await;
+    stage.until(60, "its own pod is asked to go", || stage.removals().iter().any(|r| r.0 == "sundown-1")).await;
+    let removed = stage.removals();
+    let on_its_node: Vec<_> = stage
+        .deeds()
+        .into_iter()
+        .filter_map(|e| match e.fact {
+            Fact::Evicted { pod, .. } if pod.node == there => Some(pod.name),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(on_its_node.last().map(String::as_str), Some("sundown-1"), "{removed:?}");
+    assert_eq!(second.metric("leader_changes_total{role=\"leader\"}"), 2.0);
+    second.kill();
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_is_over_at_the_take_over_forces_nothing() {
+    let stage = Stage::new(75);
+    let instance = stage.spot_group(2).remove(0);
+    stage.slow_pod(&instance, "slow", 90);
+    let first = stage.lead("sundown-0", &[]).await;
+    stage.world.aws.spot_interruption(&instance, SpotAction::Hibernate);
+    stage.pass(20).await;
+    first.kill();
+    stage.pass(150).await;
+    let before = stage.removals().len();
+    let second = stage.lead("sundown-1", &[]).await;
+    stage.pass(30).await;
+    assert_eq!(stage.removals().len(), before, "nothing is shortened or forced");
+    second.stop().await;
+    stage.end();
+}
