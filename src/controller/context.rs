@@ -166,16 +166,23 @@ impl Term {
 pub(super) struct Backoff {
     next: Duration,
     most: Duration,
+    conflicts: u32,
 }
 
 impl Backoff {
     pub(super) const fn up_to(most: Duration) -> Self {
-        Self { next: Duration::from_millis(500), most }
+        Self { next: Duration::from_millis(500), most, conflicts: 0 }
     }
 
     pub(super) fn pause(&mut self, random: &Random) -> Duration {
         let whole = self.next.min(self.most);
         self.next = (whole * 2).min(self.most);
         Duration::from_millis(250).max(random.jitter(whole))
+    }
+
+    /// After a conflict one reads and tries again at once. A few times: one that never ends would be a busy loop at the API server's cost.
+    pub(super) fn pause_after_conflict(&mut self, random: &Random) -> Duration {
+        self.conflicts += 1;
+        if self.conflicts <= 3 { Duration::ZERO } else { self.pause(random) }
     }
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     cluster::{About, EventNote, Problem, Severity},
-    domain::{HookKey, InstanceId, Moment, Node, NodeName, OwedHook, Taken, seconds},
+    domain::{HookKey, InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
     drain::Outcome,
     observe::RecordEvent,
     record::{self, After, Released, Standing},
@@ -30,6 +30,15 @@ struct Release {
     put_back: bool,
     by_hand: bool,
     done: BTreeSet<HookKey>,
+}
+
+/// What became of the writing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Written {
+    /// The record says that it is released, or there is nothing to be written.
+    Done,
+    /// There is no such Node any more, whatever the index says.
+    NodeGone,
 }
 
 /// Starts the release of a drain that has ended.
@@ -72,9 +81,9 @@ impl Release {
             self.complete(owed).await;
         }
         if !self.node_gone {
-            self.write().await;
+            self.node_gone = self.write().await == Written::NodeGone;
         }
-        self.term.tell(Word::Released(self.name.clone(), self.uid.clone()));
+        self.term.tell(Word::Released { node: self.name.clone(), uid: self.uid.clone(), node_gone: self.node_gone });
     }
 
     async fn complete(&mut self, owed: Vec<OwedHook>) {
@@ -103,7 +112,7 @@ impl Release {
     }
 
     /// Writes the end into the record. What has joined meanwhile and owes another hook is completed first.
-    async fn write(&mut self) {
+    async fn write(&mut self) -> Written {
         let mut backoff = Backoff::up_to(seconds(10));
         let mut fresh = match self.term.nodes.get(&self.name) {
             Some(node) => Some((*node).clone()),
@@ -111,13 +120,13 @@ impl Release {
             None => self.read().await,
         };
         loop {
-            let Some(node) = fresh.filter(|n| n.uid == self.uid) else { return };
-            let Standing::Open(record) = record::standing(&node, Some(&self.instance)) else {
-                if !self.put_back {
-                    return;
+            let Some(node) = fresh.filter(|n| n.uid == self.uid) else { return Written::NodeGone };
+            // The machine may have booted since: the drain went on because the hook was proved open, so its end is written all the same.
+            let (Standing::Open(record) | Standing::Doubtful { record, .. }) = record::standing(&node, Some(&self.instance)) else {
+                if self.put_back {
+                    put_back_now(&self.term, &node, &After::Removed).await;
                 }
-                put_back_now(&self.term, &node, &After::Removed).await;
-                return;
+                return Written::Done;
             };
             self.taken = record.taken(&self.instance);
             let more: Vec<_> = self.term.owed(&record, &self.instance).into_iter().filter(|o| !self.done.contains(&o.key)).collect();
@@ -130,7 +139,7 @@ impl Release {
             let released = Released::new(self.term.clock.now(), self.outcome);
             let back = self.put_back || (self.by_hand && !owed_any);
             let patch = if back { record::restore(&node, Some(&record), &After::Released(released)) } else { record::release(&node, &released) };
-            let Some(patch) = patch else { return };
+            let Some(patch) = patch else { return Written::Done };
             let result = {
                 let _gate = self.term.gate(&self.name).await;
                 self.term.nodes.patch(&self.name, &patch).await
@@ -139,14 +148,17 @@ impl Release {
                 Ok(_) => {
                     self.term.metrics.record(if back { RecordEvent::PutBack } else { RecordEvent::Released });
                     info!(node = %self.name, outcome = self.outcome, put_back = back, "Released.");
-                    return;
+                    return Written::Done;
                 }
-                Err(error) if error.problem == Problem::NotFound => return,
+                Err(error) if error.problem == Problem::NotFound => return Written::NodeGone,
                 Err(error) => {
-                    if error.problem != Problem::Conflict {
+                    let pause = if error.problem == Problem::Conflict {
+                        backoff.pause_after_conflict(&self.term.random)
+                    } else {
                         warn!(node = %self.name, %error, "Cannot write the release; trying again.");
-                        tokio::time::sleep(backoff.pause(&self.term.random)).await;
-                    }
+                        backoff.pause(&self.term.random)
+                    };
+                    tokio::time::sleep(pause).await;
                     fresh = self.read().await;
                 }
             }
@@ -188,10 +200,13 @@ async fn put_back_now(term: &Term, node: &Node, after: &After) {
             }
             Err(error) if error.problem == Problem::NotFound => return,
             Err(error) => {
-                if error.problem != Problem::Conflict {
+                let pause = if error.problem == Problem::Conflict {
+                    backoff.pause_after_conflict(&term.random)
+                } else {
                     warn!(node = %node.name, %error, "Cannot put the node back yet; trying again.");
-                    tokio::time::sleep(backoff.pause(&term.random)).await;
-                }
+                    backoff.pause(&term.random)
+                };
+                tokio::time::sleep(pause).await;
             }
         }
         match term.nodes.fetch(&node.name).await {

@@ -204,6 +204,11 @@ impl Stage {
     /// The world ends.
     pub fn end(self) {
         self.check();
+        self.end_unjudged();
+    }
+
+    /// The world ends; somebody else judges.
+    pub fn end_unjudged(self) {
         self.world.kube.stop();
         self.world_tasks.kill();
     }

@@ -19,5 +19,6 @@
 mod drains;
 mod harness;
 mod messages;
+mod seeds;
 mod skeleton;
 mod standing;

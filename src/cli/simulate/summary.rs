@@ -97,13 +97,13 @@ impl Summary {
         writeln!(out, "\n{} (seed {}): {} min {} s of simulated time\n", self.scenario, self.seed, self.seconds / 60, self.seconds % 60)?;
         writeln!(
             out,
-            "{:<42} {:<14} {:>9} {:>8} {:<11} {:>7} {:>6} {:>5}  {:<9} blocked",
-            "node", "kind", "cordoned", "drained", "ended", "evicted", "forced", "beats", "completed"
+            "{:<42} {:<14} {:>9} {:>8} {:<11} {:>7} {:>6} {:>10}  {:<9} blocked",
+            "node", "kind", "cordoned", "drained", "ended", "evicted", "forced", "heartbeats", "completed"
         )?;
         for n in &self.nodes {
             writeln!(
                 out,
-                "{:<42} {:<14} {:>7} s {:>6} s {:<11} {:>7} {:>6} {:>5}  {:<9} {}",
+                "{:<42} {:<14} {:>7} s {:>6} s {:<11} {:>7} {:>6} {:>10}  {:<9} {}",
                 n.node,
                 n.kind,
                 n.cordoned_after_ms / 1000,

@@ -127,7 +127,7 @@ fn line(name: &NodeName, r: &NodeReport, now: Moment) -> String {
         }
         return text;
     }
-    write!(text, " {:>3} pods left", r.left).ok();
+    write!(text, " {:>3} {} left", r.left, if r.left == 1 { "pod" } else { "pods" }).ok();
     if let Some(ends) = r.ends_at {
         write!(text, ", {} s to go", ends.since_or_zero(now).as_secs()).ok();
     }

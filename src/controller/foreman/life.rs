@@ -31,6 +31,9 @@ impl Foreman {
         if self.voided.contains_key(name) && !self.is_told_void(node) {
             self.voided.remove(name);
         }
+        if self.buried.contains(&node.uid) {
+            return;
+        }
         let instance = node.instance.clone().or_else(|| self.named.get(name).cloned());
         match record::standing(node, instance.as_ref()) {
             Standing::None => self.unrecorded(node, instance.as_ref()),
@@ -85,43 +88,43 @@ impl Foreman {
             info!(node = %node.name, instance = %instance, "The instance registered again: its record is written again.");
             self.term.metrics.record(RecordEvent::Restored);
             let instance = instance.clone();
-            self.rewrite(node, "write the record of a re-registered node", move |node| record::reregister(node, &instance, &record));
+            self.write(node, "write the record of a re-registered node", move |node| record::reregister(node, &instance, &record));
         }
     }
 
     fn write_back(&self, node: &Arc<Node>, record: &record::Record) {
-        let term = &self.term;
-        term.note(EventNote {
+        self.term.note(EventNote {
             about: About::Node(node.name.clone()),
             severity: Severity::Warning,
             reason: "RecordRestored",
             message: "The record was deleted by hand while the drain is under way; it is written back once. To end the drain use `sundown release`."
                 .to_owned(),
         });
-        term.metrics.record(RecordEvent::Restored);
+        self.term.metrics.record(RecordEvent::Restored);
         let record = record.clone();
-        self.rewrite(node, "write the record back", move |node| node.record().is_none().then(|| record::write_back(node, &record)));
+        self.write(node, "write the record back", move |node| node.record().is_none().then(|| record::write_back(node, &record)));
     }
 
-    /// Has a Node rewritten, as `build` wants it from what the Node is then; `None`: nothing is to be done any more. Tried again
-    /// until it succeeds, for a minute.
-    fn rewrite<F>(&self, node: &Arc<Node>, what: &'static str, build: F)
-    where
-        F: Fn(&Node) -> Option<serde_json::Value> + Send + 'static,
-    {
+    /// Patches a Node, trying until that is done, or `body` has nothing to write any more, or the Node is gone: until then the record is
+    /// in memory only, and what it owes would be forgotten with this process.
+    fn write(&self, node: &Arc<Node>, what: &'static str, body: impl Fn(&Node) -> Option<serde_json::Value> + Send + Sync + 'static) {
         let (term, mut node) = (self.term.clone(), (**node).clone());
         self.term.spawn(async move {
-            let (mut backoff, until) = (Backoff::up_to(seconds(10)), term.clock.now().plus(seconds(60)));
-            while term.clock.now() < until {
-                let Some(body) = build(&node) else { return };
+            let mut backoff = Backoff::up_to(seconds(5));
+            loop {
+                let Some(patch) = body(&node) else { return };
                 let result = {
                     let _gate = term.gate(&node.name).await;
-                    term.nodes.patch(&node.name, &body).await
+                    term.nodes.patch(&node.name, &patch).await
                 };
-                let Err(error) = result else { return };
-                if error.problem != Problem::Conflict {
-                    warn!(node = %node.name, %error, what, "A patch of the node failed; trying again.");
-                    tokio::time::sleep(backoff.pause(&term.random)).await;
+                match result {
+                    Ok(_) => return,
+                    Err(error) if error.problem == Problem::NotFound => return,
+                    Err(error) if error.problem == Problem::Conflict => tokio::time::sleep(backoff.pause_after_conflict(&term.random)).await,
+                    Err(error) => {
+                        warn!(node = %node.name, %error, what, "A patch of the node failed; trying again.");
+                        tokio::time::sleep(backoff.pause(&term.random)).await;
+                    }
                 }
                 match term.nodes.fetch(&node.name).await {
                     Ok(Some(fresh)) if fresh.uid == node.uid => node = fresh,
@@ -211,6 +214,7 @@ impl Foreman {
 
     /// The Node object is gone.
     pub(super) fn node_deleted(&mut self, node: &Node) {
+        self.buried.remove(&node.uid);
         self.damaged.remove(&node.name);
         self.named.remove(&node.name);
         self.doubted.remove(&node.name);
@@ -315,7 +319,11 @@ impl Foreman {
     }
 
     /// A release is done.
-    pub(super) fn finished(&mut self, name: &NodeName, uid: &str) {
+    pub(super) fn finished(&mut self, name: &NodeName, uid: &str, node_gone: bool) {
+        // Else its record would be taken up again and again for as long as the index is behind.
+        if node_gone && self.term.nodes.get(name).is_some_and(|n| n.uid == uid) {
+            self.buried.insert(uid.to_owned());
+        }
         if self.courses.get(name).is_none_or(|c| c.node.uid != uid || c.drain.is_some()) {
             return;
         }

@@ -99,7 +99,14 @@ pub(super) enum Word {
     /// EC2 says that nothing runs on the instance of an unreachable node.
     InstanceOver(NodeName),
     /// The end of a release: the node's drain is history.
-    Released(NodeName, String),
+    Released {
+        /// The node.
+        node: NodeName,
+        /// Its UID.
+        uid: String,
+        /// The API server knows no such Node any more, whatever the index says.
+        node_gone: bool,
+    },
     /// The end of a patch of the load balancer label.
     Labelled(NodeName, Option<Arc<Node>>),
 }
@@ -164,6 +171,8 @@ pub(super) struct Foreman {
     damaged: BTreeMap<NodeName, String>,
     /// Drained nodes whose Node is gone: should the same instance register again, its record is written again.
     ghosts: BTreeMap<InstanceId, (Record, Moment)>,
+    /// UIDs of Nodes that are gone and still in the index: its watch is behind.
+    buried: BTreeSet<String>,
     paused: bool,
     /// When the index was last seen failing.
     outage: Option<Moment>,
@@ -201,6 +210,7 @@ impl Foreman {
             voided: BTreeMap::new(),
             damaged: BTreeMap::new(),
             ghosts: BTreeMap::new(),
+            buried: BTreeSet::new(),
             paused: false,
             outage: None,
             told_at: now,
@@ -279,7 +289,7 @@ impl Foreman {
             }
             Word::Proof { node, event, holds } => self.proof(&node, &event, holds),
             Word::InstanceOver(node) => self.step(&node, Input::Node(drain::NodeCondition::InstanceOver)),
-            Word::Released(node, uid) => self.finished(&node, &uid),
+            Word::Released { node, uid, node_gone } => self.finished(&node, &uid, node_gone),
             Word::Labelled(node, labelled) => {
                 if let Some(course) = self.courses.get_mut(&node) {
                     course.labelling = false;

@@ -1,0 +1,112 @@
+//! Puts a plan's world there.
+
+use std::time::Duration;
+
+use serde_json::json;
+use sundown::sim::{
+    aws::{Disorder, GroupSpec, HookResult, HookSpec},
+    kube::{BudgetSpec, PodShape, PodSpec, PodState, Workload},
+};
+
+use super::plan::{Belongs, Budget, Group, Load, LoadKind, Loose, Plan};
+use crate::harness::Stage;
+
+pub fn build(stage: &Stage, plan: &Plan) {
+    let (dup, reorder, forget) = plan.disorder;
+    stage.world.aws.disorder(stage.world.queue(), Disorder { duplicate: dup, reorder, forget_delete: forget });
+    for group in &plan.groups {
+        add_group(stage, group);
+    }
+    for load in &plan.loads {
+        add_load(stage, load);
+    }
+    let nodes: Vec<String> = stage.world.nodes().into_values().collect();
+    for (i, (pick, kind)) in plan.loose.iter().enumerate() {
+        stage.world.kube.add_pod(&loose(&nodes[pick % nodes.len()], i, *kind));
+    }
+}
+
+fn add_group(stage: &Stage, group: &Group) {
+    let mut spec = GroupSpec::new(&group.name, group.nodes);
+    spec.template.spot = group.spot;
+    if !group.replaces {
+        spec.replace_after = None;
+    }
+    let seconds = Duration::from_secs;
+    let notify = group.native.then(|| stage.world.queue().to_owned());
+    let hook = |(name, timeout): &(String, u64)| HookSpec {
+        default_result: HookResult::Continue,
+        notify_queue: notify.clone(),
+        ..HookSpec::terminating(name).heartbeat_timeout(seconds(*timeout))
+    };
+    let mut hooks: Vec<_> = group.hooks.iter().map(hook).collect();
+    if group.launch_hook {
+        hooks.push(HookSpec::launching("greet").heartbeat_timeout(seconds(120)));
+    }
+    if group.belongs == Belongs::OtherCluster {
+        let tag = "kubernetes.io/cluster/other".to_owned();
+        spec.tags.insert(tag.clone(), "owned".to_owned());
+        spec.template.tags.insert(tag, "owned".to_owned());
+        stage.world.aws.create_group(spec);
+        hooks.into_iter().for_each(|h| stage.world.aws.put_hook(&group.name, h));
+        return;
+    }
+    for instance in stage.world.add_group(spec, &hooks) {
+        let node = stage.world.node_of(&instance).unwrap();
+        stage.world.kube.edit("nodes", "", &node, |n| match group.belongs {
+            Belongs::Karpenter => n["metadata"]["labels"]["karpenter.sh/nodepool"] = json!("default"),
+            Belongs::Ignored => n["metadata"]["annotations"]["sundown.dev/ignore"] = json!("true"),
+            Belongs::Us | Belongs::OtherCluster => {}
+        });
+    }
+}
+
+fn add_load(stage: &Stage, load: &Load) {
+    let some = |s: u64| Some(Duration::from_secs(s));
+    let runs_for = (load.kind == LoadKind::Job).then(|| Duration::from_secs(120));
+    let shape = PodShape {
+        grace: some(load.grace),
+        stop: some(load.stop),
+        ready: some(load.ready),
+        never_ready: load.never_ready,
+        runs_for,
+        ..PodShape::default()
+    };
+    let workload = Workload::new("load", &load.name, load.replicas).shape(shape);
+    let kube = &stage.world.kube;
+    match load.kind {
+        LoadKind::Deployment => kube.add_deployment(&workload),
+        LoadKind::StatefulSet => kube.add_stateful_set(&workload),
+        LoadKind::Daemon => kube.add_daemon_set(&workload),
+        LoadKind::Job => kube.add_job(&workload),
+    }
+    for (i, budget) in load.budgets.iter().enumerate() {
+        let spec = BudgetSpec::for_app("load", &load.name).named(format!("{}-{i}", load.name));
+        let mut spec = match budget {
+            Budget::Min(min) => spec.min(min.clone()),
+            Budget::Max(max) => spec.max(max.clone()),
+        };
+        if load.unhealthy_always {
+            spec = spec.unhealthy("AlwaysAllow");
+        }
+        kube.add_budget(&spec);
+    }
+}
+
+fn loose(node: &str, i: usize, kind: Loose) -> PodSpec {
+    let named = |what: &str| PodSpec::on(node, "loose", format!("{what}-{i}"));
+    let shape = PodShape::default;
+    match kind {
+        Loose::Naked => named("naked"),
+        Loose::Mirror => PodSpec { mirror: true, ..named("mirror") },
+        Loose::Finished => named("finished").state(PodState::Succeeded),
+        Loose::Held => named("held").shape(PodShape { finalizers: vec!["example.com/held".to_owned()], ..shape() }),
+        Loose::Stuck => named("stuck").shape(PodShape { stuck: true, ..shape() }),
+        Loose::Tolerant => {
+            let tolerations = vec![json!({ "key": "sundown.dev/interruption", "operator": "Exists" })];
+            named("tolerant").shape(PodShape { tolerations, ..shape() })
+        }
+        Loose::ToleratesAll => named("brave").shape(PodShape { tolerations: vec![json!({ "operator": "Exists" })], ..shape() }),
+        Loose::Unready => named("unready").state(PodState::NotReady).shape(PodShape { never_ready: true, ..shape() }),
+    }
+}

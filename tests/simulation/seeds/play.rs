@@ -1,0 +1,336 @@
+//! Plays a plan and brings back what is to be judged.
+
+use std::{cell::Cell, collections::BTreeMap, sync::Once, time::Duration};
+
+use jiff::Timestamp;
+use serde_json::json;
+use sundown::sim::{
+    WorldSettings,
+    aws::{ActionReport, Call, Deletion, FaultRule, How, InstanceChange, SpotAction, State},
+    kube::{Entry, Match, Request, Rule, RuleId},
+};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::{
+    build::build,
+    people::{old_notice, record},
+    plan::{Act, Plan},
+};
+use crate::harness::{Replica, Stage};
+
+/// All that a judge may look at.
+pub struct Evidence {
+    pub plan: Plan,
+    pub begun: Timestamp,
+    pub ended: Timestamp,
+    /// What had not come to rest.
+    pub restless: Vec<String>,
+    pub entries: Vec<Entry>,
+    pub requests: Vec<Request>,
+    pub calls: Vec<Call>,
+    pub actions: Vec<ActionReport>,
+    pub deletions: Vec<Deletion>,
+    pub changes: Vec<InstanceChange>,
+    /// The Node that an instance has or had.
+    pub nodes: BTreeMap<String, String>,
+    /// Which group an instance belongs to.
+    pub groups: BTreeMap<String, String>,
+    /// While something was broken, or nobody led; and a while after.
+    pub excuses: Vec<(Timestamp, Timestamp)>,
+    /// What people did to a node.
+    pub hands: Vec<(Timestamp, String, &'static str)>,
+    pub panics: usize,
+    /// Requests and calls in the last minute, in which nothing happened any more.
+    pub idle: usize,
+}
+
+pub(super) enum Todo {
+    Act(Act),
+    Lift(RuleId),
+    KubeBack,
+    Calm,
+    Authorize,
+    Thaw,
+    Start(usize),
+    Resume(String),
+    ResumeAll,
+    KubeletBack(String),
+}
+
+pub(super) struct Play<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) stage: Stage,
+    replicas: Vec<Option<Replica>>,
+    starts: usize,
+    todo: BTreeMap<(Timestamp, usize), Todo>,
+    count: usize,
+    changed: UnboundedReceiver<InstanceChange>,
+    pub(super) evidence: Evidence,
+}
+
+thread_local! { static PANICS: Cell<usize> = const { Cell::new(0) }; }
+
+/// A panic in a task is swallowed by its handle; here it is counted.
+fn count_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            PANICS.with(|n| n.set(n.get() + 1));
+            before(info);
+        }));
+    });
+    PANICS.with(|n| n.set(0));
+}
+
+/// The longest that a run may take to come to rest.
+const LIMIT: Duration = Duration::from_secs(3600);
+
+pub async fn play(plan: &Plan) -> Evidence {
+    count_panics();
+    let stage = Stage::with(WorldSettings::seeded(plan.seed));
+    let changed = stage.world.aws.subscribe();
+    build(&stage, plan);
+    stage.pass(90).await;
+    let begun = stage.clock.now();
+    let evidence = Evidence {
+        plan: plan.clone(),
+        begun,
+        ended: begun,
+        restless: Vec::new(),
+        entries: Vec::new(),
+        requests: Vec::new(),
+        calls: Vec::new(),
+        actions: Vec::new(),
+        deletions: Vec::new(),
+        changes: Vec::new(),
+        nodes: BTreeMap::new(),
+        groups: BTreeMap::new(),
+        excuses: Vec::new(),
+        hands: Vec::new(),
+        panics: 0,
+        idle: 0,
+    };
+    let replicas = (0..plan.replicas).map(|_| None).collect();
+    let mut play = Play { plan, stage, replicas, starts: 0, todo: BTreeMap::new(), count: 0, changed, evidence };
+    for replica in 0..plan.replicas {
+        play.start(replica);
+    }
+    for (at, act) in &plan.acts {
+        play.then(begun + Duration::from_millis(20_000 + at), Todo::Act(act.clone()));
+    }
+    play.to_rest().await;
+    play.bring_in().await
+}
+
+impl Play<'_> {
+    pub(super) fn now(&self) -> Timestamp {
+        self.stage.clock.now()
+    }
+
+    fn then(&mut self, at: Timestamp, todo: Todo) {
+        self.count += 1;
+        self.todo.insert((at, self.count), todo);
+    }
+
+    pub(super) fn after(&mut self, seconds: u64, todo: Todo) {
+        let at = self.now() + Duration::from_secs(seconds);
+        self.then(at, todo);
+    }
+
+    fn excuse(&mut self, seconds: u64) {
+        let now = self.now();
+        self.evidence.excuses.push((now, now + Duration::from_secs(seconds)));
+    }
+
+    fn start(&mut self, replica: usize) {
+        if self.replicas[replica].is_none() {
+            self.starts += 1;
+            let flags: Vec<&str> = self.plan.flags.iter().map(String::as_str).collect();
+            self.replicas[replica] = Some(self.stage.start(&format!("sundown-{replica}-{}", self.starts), &flags));
+        }
+    }
+
+    /// Lets everything happen, then waits until nothing is left to do.
+    async fn to_rest(&mut self) {
+        let end = self.evidence.begun + LIMIT;
+        let mut calm = 0;
+        // The last reclaim takes two minutes, and half a minute later its group sees it.
+        let last = self.plan.acts.last().map_or(0, |(at, _)| *at);
+        let settled = self.evidence.begun + Duration::from_millis(20_000 + last + 175_000);
+        while calm < 10 || self.now() < settled {
+            let next = self.todo.first_key_value().map(|((at, _), _)| *at);
+            let look = self.now() + Duration::from_secs(1);
+            self.stage.clock.sleep_until(next.map_or(look, |n| n.min(look))).await;
+            while let Some(entry) = self.todo.first_entry()
+                && entry.key().0 <= self.stage.clock.now()
+            {
+                let todo = entry.remove();
+                self.perform(todo).await;
+            }
+            self.look();
+            let restless = if self.todo.is_empty() { self.restless() } else { vec!["more is to come".to_owned()] };
+            calm = if restless.is_empty() { calm + 1 } else { 0 };
+            if self.now() > end {
+                self.evidence.restless = restless;
+                return;
+            }
+        }
+    }
+
+    /// Remembers what is forgotten later.
+    fn look(&mut self) {
+        self.evidence.nodes.extend(self.stage.world.nodes());
+        for instance in self.stage.world.aws.instances() {
+            if let Some(group) = instance.group {
+                self.evidence.groups.insert(instance.id, group);
+            }
+        }
+        while let Ok(change) = self.changed.try_recv() {
+            self.evidence.changes.push(change);
+        }
+    }
+
+    fn restless(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        let world = &self.stage.world;
+        all.extend(
+            world.aws.actions().iter().filter(|a| a.end.is_none()).map(|a| format!("the action {}/{} of {} is open", a.group, a.hook, a.instance)),
+        );
+        let queue = world.aws.queue(world.queue()).unwrap();
+        all.extend(queue.messages.iter().filter(|m| !self.is_garbage(&m.body)).map(|m| format!("a message waits: {}", m.body)));
+        for node in world.kube.objects("nodes") {
+            let record = record(&node);
+            if record.as_ref().is_some_and(|r| r["released"].is_null()) {
+                all.push(format!("the record of {} is open: {record:?}", node["metadata"]["name"]));
+            }
+        }
+        all
+    }
+
+    fn is_garbage(&self, body: &str) -> bool {
+        self.plan.acts.iter().any(|(_, a)| matches!(a, Act::Garbage { body: b } if b == body))
+    }
+
+    async fn bring_in(mut self) -> Evidence {
+        self.look();
+        let before = (self.stage.world.kube.requests().len(), self.stage.world.aws.calls().len());
+        self.stage.pass(60).await;
+        let quiet = |r: &&Request| r.resource == "leases" || r.verb == "watch" || r.resource == "events";
+        let idle = self.stage.world.kube.requests()[before.0..].iter().filter(|r| !quiet(r)).count();
+        let poll = |c: &&Call| c.api.starts_with("sqs:");
+        self.evidence.idle = idle + self.stage.world.aws.calls()[before.1..].iter().filter(|c| !poll(c)).count();
+        let world = &self.stage.world;
+        self.evidence.ended = self.stage.clock.now();
+        self.evidence.entries = world.kube.journal();
+        self.evidence.requests = world.kube.requests();
+        self.evidence.calls = world.aws.calls();
+        self.evidence.actions = world.aws.actions();
+        self.evidence.deletions = world.aws.deletions();
+        for replica in self.replicas.into_iter().flatten() {
+            replica.stop().await;
+        }
+        self.evidence.panics = PANICS.with(Cell::get);
+        self.stage.end_unjudged();
+        self.evidence
+    }
+
+    async fn perform(&mut self, todo: Todo) {
+        let kube = self.stage.world.kube.clone();
+        match todo {
+            Todo::Act(act) => self.act(&act).await,
+            Todo::Lift(rule) => kube.lift(rule),
+            Todo::KubeBack => kube.come_back(),
+            Todo::Calm => kube.overload(None),
+            Todo::Authorize => kube.unauthorized(false),
+            Todo::Thaw => kube.freeze_disruption_controller(false),
+            Todo::Start(replica) => self.start(replica),
+            Todo::Resume(node) => {
+                self.annotate("nodes", "", &node, "sundown.dev/pause", None);
+            }
+            Todo::ResumeAll => self.annotate("leases", "kube-system", "sundown", "sundown.dev/pause", None),
+            Todo::KubeletBack(node) => kube.kubelet_back(&node),
+        }
+    }
+
+    async fn act(&mut self, act: &Act) {
+        if let Some(seconds) = act.trouble() {
+            self.excuse(seconds);
+        }
+        let world = self.stage.world.clone();
+        let (aws, kube) = (&world.aws, &world.kube);
+        let now = self.now();
+        match act {
+            Act::ScaleIn { group, count } => drop(aws.scale_in(&self.plan.groups[*group].name, *count)),
+            Act::Spot { pick, what } => {
+                let what = [SpotAction::Terminate, SpotAction::Stop, SpotAction::Hibernate][usize::from(*what)];
+                self.with_instance(*pick, |id| aws.spot_interruption(id, what));
+            }
+            Act::Capacity { pick } => self.with_instance(*pick, |id| aws.capacity_interruption(id)),
+            Act::EndInEc2 { pick, stop } => self.with_instance(*pick, |id| if *stop { aws.stop(id) } else { aws.terminate_in_ec2(id) }),
+            Act::Rebalance { pick } => self.with_instance(*pick, |id| aws.rebalance_recommendation(id)),
+            Act::FalseState { pick } => self.with_instance(*pick, |id| aws.state_change_event(id, State::Stopping)),
+            Act::OldNotice { pick, age } => {
+                self.with_instance(*pick, |id| drop(aws.send_event(world.queue(), &old_notice(id, now - Duration::from_secs(*age)))));
+            }
+            Act::Again { pick } => {
+                let all = aws.deletions();
+                if !all.is_empty() {
+                    aws.send_event(world.queue(), &all[pick % all.len()].body);
+                }
+            }
+            Act::Garbage { body } => drop(aws.send_event(world.queue(), body)),
+            Act::Stranger => drop(aws.send_event(world.queue(), &old_notice("i-0123456789abcdef0", now))),
+            Act::Aws { api, fault, share, seconds } => {
+                let until = now + Duration::from_secs(*seconds);
+                aws.fault(FaultRule::new(api, *fault, How::ProbabilityUntil(*share, until)));
+            }
+            Act::Kube { matching, fault, share, seconds } => {
+                let rule = kube.inject(Rule { share: *share, ..Rule::always(matching.clone(), fault.clone()) });
+                self.after(*seconds, Todo::Lift(rule));
+            }
+            Act::KubeAway { how, seconds } => {
+                kube.go_away(*how);
+                self.after(*seconds, Todo::KubeBack);
+            }
+            Act::Overload { retry_after, seconds } => {
+                kube.overload(Some(*retry_after));
+                self.after(*seconds, Todo::Calm);
+            }
+            Act::Unauthorized { seconds } => {
+                kube.unauthorized(true);
+                self.after(*seconds, Todo::Authorize);
+            }
+            Act::CutWatches { broken, compact } => {
+                if *compact {
+                    kube.compact();
+                }
+                if *broken { kube.break_watches(&Match::all()) } else { kube.cut_watches(&Match::all()) }
+            }
+            Act::FreezeDisruption { seconds } => {
+                kube.freeze_disruption_controller(true);
+                self.after(*seconds, Todo::Thaw);
+            }
+            Act::Kill { replica, down } | Act::Term { replica, down } => {
+                let replica = replica % self.replicas.len();
+                if let Some(process) = self.replicas[replica].take() {
+                    if matches!(act, Act::Kill { .. }) {
+                        process.kill()
+                    } else {
+                        process.stop().await
+                    }
+                    self.after(*down, Todo::Start(replica));
+                }
+            }
+            Act::DeleteLease => drop(kube.delete("leases", "kube-system", "sundown")),
+            Act::StealLease => {
+                let time = now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
+                kube.edit("leases", "kube-system", "sundown", |l| {
+                    l["spec"]["holderIdentity"] = json!("thief");
+                    l["spec"]["renewTime"] = json!(time);
+                });
+            }
+            person => self.person(person),
+        }
+    }
+}

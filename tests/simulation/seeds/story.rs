@@ -1,0 +1,240 @@
+//! What happened, put in order: the life of every pod, and what was written on every Node when.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sundown::sim::kube::{Fact, PodRef};
+
+use super::play::Evidence;
+
+/// A pod's life.
+pub struct Life {
+    pub pod: PodRef,
+    pub bound: Timestamp,
+    pub finished: Option<Timestamp>,
+    pub gone: Option<Timestamp>,
+}
+
+/// What is written on a Node from then on.
+pub struct Page {
+    pub at: Timestamp,
+    pub instance: String,
+    pub record: Option<Value>,
+    pub to_be_released: bool,
+}
+
+/// An interruption in a record.
+#[derive(Debug)]
+pub struct Told {
+    pub kind: String,
+    pub event: String,
+    pub time: Timestamp,
+    pub accepted: Timestamp,
+    pub hook: Option<(String, String)>,
+    pub ends: Option<Timestamp>,
+}
+
+/// A time before which nothing may be forced or given up.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadline {
+    pub at: Timestamp,
+    pub accepted: Timestamp,
+}
+
+pub struct Story<'a> {
+    pub evidence: &'a Evidence,
+    pub pods: BTreeMap<String, Life>,
+    pages: BTreeMap<String, Vec<Page>>,
+    gone: BTreeMap<String, Vec<Timestamp>>,
+    machines_gone: BTreeMap<String, Timestamp>,
+}
+
+impl<'a> Story<'a> {
+    pub fn of(evidence: &'a Evidence) -> Self {
+        let mut story = Self { evidence, pods: BTreeMap::new(), pages: BTreeMap::new(), gone: BTreeMap::new(), machines_gone: BTreeMap::new() };
+        for entry in &evidence.entries {
+            story.tell(entry.at, &entry.fact);
+        }
+        story
+    }
+
+    fn tell(&mut self, at: Timestamp, fact: &Fact) {
+        match fact {
+            Fact::Bound(pod) => {
+                self.pods.entry(pod.uid.clone()).or_insert(Life { pod: pod.clone(), bound: at, finished: None, gone: None });
+            }
+            Fact::PodFinished(pod) => {
+                if let Some(life) = self.pods.get_mut(&pod.uid) {
+                    life.finished = Some(at);
+                }
+            }
+            Fact::PodGone(pod) => {
+                if let Some(life) = self.pods.get_mut(&pod.uid) {
+                    life.gone = Some(at);
+                }
+            }
+            Fact::Annotated { node, provider_id, annotations } => {
+                let record = annotations.get("sundown.dev/record").and_then(|text| serde_json::from_str(text).ok());
+                let to_be_released = annotations.get("sundown.dev/release").is_some_and(|v| v == "true");
+                let instance = provider_id.rsplit('/').next().unwrap_or_default().to_owned();
+                self.pages.entry(node.clone()).or_default().push(Page { at, instance, record, to_be_released });
+            }
+            Fact::NodeGone(node) => self.gone.entry(node.clone()).or_default().push(at),
+            Fact::MachineGone(node) => drop(self.machines_gone.entry(node.clone()).or_insert(at)),
+            _ => {}
+        }
+    }
+
+    /// What is written on a Node at a time, that moment included.
+    pub fn page(&self, node: &str, at: Timestamp) -> Option<&Page> {
+        self.pages.get(node)?.iter().rev().find(|p| p.at <= at)
+    }
+
+    /// Whether the record was open at that moment, or so shortly before that it could not be known better.
+    pub fn was_open(&self, node: &str, at: Timestamp) -> bool {
+        let pages = self.pages.get(node).map(Vec::as_slice).unwrap_or_default();
+        pages.iter().enumerate().any(|(i, page)| {
+            let known_until = pages.get(i + 1).map(|next| next.at + Duration::from_secs(2));
+            page.at <= at && known_until.is_none_or(|u| u >= at) && is_open(page)
+        })
+    }
+
+    /// All interruptions that records of this instance held until then.
+    pub fn told(&self, instance: &str, until: Timestamp) -> Vec<Told> {
+        let pages = self.pages.values().flatten().filter(|p| p.at <= until && p.instance == instance);
+        let mut all: Vec<Told> = pages.filter_map(|p| p.record.as_ref()).flat_map(interruptions).collect();
+        all.sort_by(|a, b| (&a.event, &a.hook, a.accepted).cmp(&(&b.event, &b.hook, b.accepted)));
+        all.dedup_by(|a, b| (&a.event, &a.hook, a.accepted) == (&b.event, &b.hook, b.accepted));
+        all
+    }
+
+    /// When pods of an instance's node may be forced at the earliest, and its drain given up, as seen at `now`: one for each thing that may rule.
+    pub fn deadlines(&self, instance: &str, now: Timestamp) -> Vec<Deadline> {
+        let drain_timeout = Duration::from_secs(self.evidence.plan.drain_timeout);
+        let margin = Duration::from_secs(5);
+        let mut all = Vec::new();
+        let told = self.told(instance, now);
+        for one in &told {
+            let Told { time, accepted, .. } = *one;
+            let patience = accepted + drain_timeout - margin;
+            let at = match one.kind.as_str() {
+                "spot" => time + Duration::from_secs(110),
+                "capacity" => one.ends.unwrap_or(time + Duration::from_secs(120)) - margin,
+                "state-change" => time + Duration::from_secs(25),
+                _ => patience,
+            };
+            all.push(Deadline { at: at.min(patience), accepted });
+        }
+        let first = told.iter().map(|t| t.accepted).min().unwrap_or(now);
+        for action in self.evidence.actions.iter().filter(|a| a.instance == instance) {
+            all.push(Deadline { at: action.global_end - Duration::from_secs(65), accepted: first });
+            // The last window that was granted, once two thirds of it are over.
+            let last = action.beats.iter().copied().filter(|b| *b <= now).max().unwrap_or(action.started);
+            if now >= last + action.heartbeat_timeout.mul_f64(0.66) {
+                all.push(Deadline { at: last + action.heartbeat_timeout - margin, accepted: first });
+            }
+        }
+        all
+    }
+
+    /// Pods that count and are on the node at that moment.
+    pub fn left(&self, node: &str, at: Timestamp) -> Vec<&Life> {
+        // What was bound just now nobody could have seen.
+        let seen = at - Duration::from_secs(2);
+        let there = |l: &&Life| l.pod.node == node && l.bound <= seen && l.gone.is_none_or(|g| g > at) && l.finished.is_none_or(|f| f > at);
+        self.pods.values().filter(there).filter(|l| counts(&l.pod)).collect()
+    }
+
+    pub fn node_gone(&self, node: &str, at: Timestamp) -> bool {
+        self.gone.get(node).is_some_and(|times| times.iter().any(|t| *t <= at))
+    }
+
+    pub fn machine_gone(&self, node: &str, at: Timestamp) -> bool {
+        self.machines_gone.get(node).is_some_and(|t| *t <= at)
+    }
+
+    /// Somebody asked for the node's release before that.
+    pub fn released_by_hand(&self, node: &str, at: Timestamp) -> bool {
+        self.pages.get(node).is_some_and(|pages| pages.iter().any(|p| p.at <= at && p.to_be_released))
+    }
+
+    pub fn hand(&self, node: &str, what: &str, at: Timestamp) -> bool {
+        self.evidence.hands.iter().any(|(t, n, w)| *t <= at && n == node && *w == what)
+    }
+
+    /// The longest stretch between two moments in which nothing was broken and somebody led.
+    pub fn longest_calm(&self, from: Timestamp, to: Timestamp) -> Duration {
+        let mut trouble: Vec<_> = self.evidence.excuses.iter().filter(|(a, b)| *a < to && *b > from).copied().collect();
+        trouble.sort();
+        let (mut longest, mut cursor) = (Duration::ZERO, from);
+        let between = |a: Timestamp, b: Timestamp| Duration::try_from(b.duration_since(a)).unwrap_or_default();
+        for (a, b) in trouble {
+            longest = longest.max(between(cursor, a));
+            cursor = cursor.max(b);
+        }
+        longest.max(between(cursor, to))
+    }
+}
+
+/// All that happened, in order, for a person who looks for the cause.
+pub fn timeline(evidence: &Evidence) -> String {
+    let mut lines: Vec<(Timestamp, String)> = Vec::new();
+    for entry in &evidence.entries {
+        lines.push((entry.at, format!("{}: {:?}", entry.by, entry.fact)));
+    }
+    let seldom = |r: &&sundown::sim::kube::Request| !["leases", "events"].contains(&r.resource.as_str()) || r.status >= 400;
+    for r in evidence.requests.iter().filter(seldom) {
+        lines.push((
+            r.at,
+            format!("{}: {} {}/{} {}/{} -> {} at {:?}", r.client, r.verb, r.resource, r.subresource, r.namespace, r.name, r.status, r.answered),
+        ));
+    }
+    for call in evidence.calls.iter().filter(|c| !c.api.starts_with("sqs:Receive")) {
+        lines.push((call.at, format!("{} {} {:?}", call.api, call.object, call.outcome)));
+    }
+    for deletion in &evidence.deletions {
+        lines.push((deletion.at, format!("deleted {}", deletion.body)));
+    }
+    for change in &evidence.changes {
+        lines.push((change.at, format!("{} is {:?}", change.id, change.state)));
+    }
+    for (at, act) in &evidence.plan.acts {
+        lines.push((evidence.begun + Duration::from_millis(20_000 + at), format!("*** {act:?}")));
+    }
+    for action in &evidence.actions {
+        lines.push((action.started, format!("an action begins: {action:?}")));
+    }
+    lines.retain(|(at, _)| *at >= evidence.begun);
+    lines.sort_by_key(|(at, _)| *at);
+    let line = |(at, text): (Timestamp, String)| format!("{:9.3} {text}\n", at.duration_since(evidence.begun).as_secs_f64());
+    lines.into_iter().map(line).collect()
+}
+
+pub fn is_open(page: &Page) -> bool {
+    page.record.as_ref().is_some_and(|r| r["released"].is_null())
+}
+
+fn interruptions(record: &Value) -> impl Iterator<Item = Told> + use<> {
+    let all = record["interruptions"].as_array().cloned().unwrap_or_default();
+    all.into_iter().filter_map(|i| {
+        let text = |key: &str| i[key].as_str().map(str::to_owned);
+        let time = |key: &str| i[key].as_str().and_then(|t| t.parse().ok());
+        Some(Told {
+            kind: text("kind")?,
+            event: text("event").unwrap_or_default(),
+            time: time("time")?,
+            accepted: time("accepted")?,
+            hook: text("group").zip(text("hook")),
+            ends: time("ends"),
+        })
+    })
+}
+
+/// Whether a drain has to wait for this pod.
+fn counts(pod: &PodRef) -> bool {
+    if pod.namespace == "loose" {
+        return !["mirror-", "finished-", "tolerant-"].iter().any(|k| pod.name.starts_with(k));
+    }
+    !pod.name.starts_with("daemon")
+}
