@@ -53,6 +53,12 @@ impl Process {
         Self { child, name: name.to_owned(), out, err }
     }
 
+    /// Its process id.
+    #[allow(dead_code, reason = "what only benchmarks need of it")]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What it has logged so far.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.err).unwrap()).into_owned()
