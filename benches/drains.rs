@@ -1,9 +1,6 @@
 //! Drains: how fast a freed budget is used, and what a drain costs the API server.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use futures::{AsyncBufReadExt as _, TryStreamExt as _};
 use serde_json::Value;
@@ -11,7 +8,7 @@ use sundown::{
     domain::{Moment, MomentExt as _},
     sim::{
         aws::SpotAction,
-        kube::{BudgetSpec, Fact, PodShape, PodSpec, Timing, Workload},
+        kube::{BudgetSpec, Entry, Fact, PodShape, PodSpec, Timing, Workload},
     },
 };
 
@@ -52,9 +49,9 @@ pub fn budget() -> Vec<Figure> {
         for instance in &going {
             stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
         }
-        let end = Instant::now() + Duration::from_mins(1);
-        let evicted = || stage.world.kube.counts().get(&("create".to_owned(), "pods/eviction".to_owned())).copied().unwrap_or_default();
-        stage.until("nearly all pods are evicted", || evicted() >= (SERVICES * REPLICAS - SERVICES) as u64 || Instant::now() > end).await;
+        let is_eviction = |e: &Entry| matches!(e.fact, Fact::Evicted { .. });
+        let evicted = || stage.world.kube.journal().iter().filter(|e| is_eviction(e)).count();
+        stage.until("nearly all pods are evicted", || evicted() >= SERVICES * (REPLICAS - 1)).await;
         witness.abort();
         drop(service);
         let ours = waits(&stage, begun, |r| r.verb == "create" && r.subresource == "eviction" && r.client.starts_with("sundown/"));
