@@ -12,7 +12,7 @@ use super::{
     context::{Lead, Standing, Term},
     counting::Counting,
     desk, foreman,
-    intake::{self, Intake, IntakeHandle, IntakeObserver},
+    intake::{self, Intake, IntakeHandle, IntakeObserver, IntakeView},
 };
 use crate::{
     aws::{Clients, Lookups},
@@ -274,6 +274,7 @@ impl Leading {
             };
             let queues = queue.urls.iter().map(|q| task.aws.queue(&q.url)).collect();
             let (deliveries, handle) = Intake::start(queues, &settings, &task.random, &task.spawner, &observer);
+            task.spawn(count_held(Arc::clone(&task.metrics), handle.view().clone()));
             *slot.lock().await = Some(handle);
             desk::read(task.clone(), deliveries, desk_loop).await;
         });
@@ -287,6 +288,13 @@ impl Leading {
             handle.stop().await;
         }
         self.term.finish();
+    }
+}
+
+async fn count_held(metrics: Arc<Metrics>, view: IntakeView) {
+    loop {
+        metrics.set_held(view.held());
+        tokio::time::sleep(seconds(1)).await;
     }
 }
 
