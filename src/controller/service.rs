@@ -301,7 +301,6 @@ impl Leading {
             };
             let queues = queue.urls.iter().map(|q| task.aws.queue(&q.url)).collect();
             let (deliveries, handle) = Intake::start(queues, &settings, &task.random, &task.spawner, &observer);
-            task.spawn(count_held(Arc::clone(&task.metrics), handle.view().clone()));
             slot.with(|place| *place = Some(handle));
             // Alive from here on: an API server that is away must not make this process look stuck.
             let desk_loop = loops.register("desk", seconds(60));
@@ -333,13 +332,6 @@ impl Leading {
         if let Some(handle) = handle {
             drop(self.term.spawner.spawn(handle.stop()));
         }
-    }
-}
-
-async fn count_held(metrics: Arc<Metrics>, view: IntakeView) {
-    loop {
-        metrics.set_held(view.held());
-        tokio::time::sleep(seconds(1)).await;
     }
 }
 
