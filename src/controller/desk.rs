@@ -63,7 +63,9 @@ impl Desk {
                 let cases: Vec<_> = interruptions
                     .into_iter()
                     .map(|interruption| {
-                        let interruption = by_our_clock(interruption, offset);
+                        let mut interruption = by_our_clock(interruption, offset);
+                        // No event is from the future: taken at its word, one that says so would have a deadline that never comes.
+                        interruption.time = interruption.time.map(|t| t.min(received.plus(seconds(5))));
                         let sent = delivery.sent.map(|t| shift(t, offset));
                         let happened = interruption.time.or(sent).map_or(received, |t| t.min(received.plus(seconds(5))));
                         case::Case::new(term.clone(), interruption, received, happened, sent)

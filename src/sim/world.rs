@@ -141,10 +141,7 @@ impl World {
     /// The name of an instance's Node: its private DNS name, which it loses with its end, so it is read off the Nodes.
     #[must_use]
     pub fn node_of(&self, instance: &str) -> Option<String> {
-        let ends = format!("/{instance}");
-        let nodes = self.kube.objects("nodes");
-        let node = nodes.iter().find(|n| n.pointer("/spec/providerID").and_then(|p| p.as_str()).is_some_and(|p| p.ends_with(&ends)))?;
-        Some(node.pointer("/metadata/name")?.as_str()?.to_owned())
+        self.kube.node_of(instance)
     }
 
     /// Nodes by instance.

@@ -53,6 +53,12 @@ impl Process {
         Self { child, name: name.to_owned(), out, err }
     }
 
+    /// Its process id.
+    #[allow(dead_code, reason = "what only benchmarks need of it")]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What it has logged so far.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.err).unwrap()).into_owned()
@@ -109,7 +115,15 @@ impl Process {
     /// Asks its admin listener: status and text.
     pub async fn get(&mut self, path: &str) -> (u16, String) {
         let address = self.admin().await;
-        get(&address, path).await.unwrap_or_else(|error| panic!("{} does not answer on {address}: {error}", self.name))
+        let end = Instant::now() + LIMIT;
+        loop {
+            // On a machine without a moment to spare the listener takes a request that comes in slowly for one that never comes, and hangs up.
+            match get(&address, path).await {
+                Ok(answer) => return answer,
+                Err(error) => assert!(self.is_alive() && Instant::now() < end, "{} does not answer on {address}: {error}", self.name),
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     /// Waits until an answer of its admin listener is as it should be, and returns its text.

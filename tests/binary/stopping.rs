@@ -25,6 +25,7 @@ async fn sigterm_gives_messages_and_the_lease_back_and_exits_0() {
     sundown.logged("Cannot take the interruption on yet").await;
     let queue = || stage.world.aws.queue(stage.world.queue()).unwrap();
     assert_eq!((queue().visible, queue().in_flight), (0, 1));
+    sundown.counts("messages_held", 1.0).await;
     let begun = Instant::now();
     sundown.signal("TERM");
     assert_eq!(sundown.ended().await.code(), Some(0), "{}", sundown.log());

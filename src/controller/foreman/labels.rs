@@ -58,8 +58,11 @@ impl Foreman {
 async fn write(term: &Term, node: &Node) -> Option<Node> {
     let result = {
         let _gate = term.gate(&node.name).await;
-        let known = term.nodes.get(&node.name).filter(|n| n.uid == node.uid)?;
-        term.nodes.patch(&node.name, &record::exclude(&known)?).await
+        // The index may not have the Node yet, when it was accepted past it.
+        let known = term.nodes.get(&node.name).filter(|n| n.uid == node.uid);
+        let known = known.as_deref().unwrap_or(node);
+        let Some(body) = record::exclude(known) else { return Some(known.clone()) };
+        term.nodes.patch(&node.name, &body).await
     };
     let Err(error) = result else { return result.ok() };
     if error.problem == Problem::Conflict {

@@ -28,11 +28,11 @@ impl Foreman {
         if self.courses.get(name).is_some_and(|c| node.instance.as_ref().is_some_and(|i| *i != c.instance)) {
             self.vanished(name);
         }
-        if self.buried.contains(&node.uid) {
-            return;
-        }
         if self.voided.contains_key(name) && !self.is_told_void(node) {
             self.voided.remove(name);
+        }
+        if self.buried.contains(&node.uid) {
+            return;
         }
         let instance = node.instance.clone().or_else(|| self.named.get(name).cloned());
         match record::standing(node, instance.as_ref()) {
@@ -88,47 +88,44 @@ impl Foreman {
             info!(node = %node.name, instance = %instance, "The instance registered again: its record is written again.");
             self.term.metrics.record(RecordEvent::Restored);
             let instance = instance.clone();
-            self.rewrite(node, "write the record of a re-registered node", move |node| record::reregister(node, &instance, &record));
+            self.write(node, "write the record of a re-registered node", move |node| record::reregister(node, &instance, &record));
         }
     }
 
     fn write_back(&self, node: &Arc<Node>, record: &record::Record) {
-        let term = &self.term;
-        term.note(EventNote {
+        self.term.note(EventNote {
             about: About::Node(node.name.clone()),
             severity: Severity::Warning,
             reason: "RecordRestored",
             message: "The record was deleted by hand while the drain is under way; it is written back once. To end the drain use `sundown release`."
                 .to_owned(),
         });
-        term.metrics.record(RecordEvent::Restored);
+        self.term.metrics.record(RecordEvent::Restored);
         let record = record.clone();
-        self.rewrite(node, "write the record back", move |node| node.record().is_none().then(|| record::write_back(node, &record)));
+        self.write(node, "write the record back", move |node| node.record().is_none().then(|| record::write_back(node, &record)));
     }
 
-    /// Has a Node rewritten, as `build` wants it from what the Node is then; `None`: nothing is to be done any more. Tried again
-    /// until it succeeds, for ten minutes: until then the record is in memory only, and what it owes would be forgotten with this process.
-    fn rewrite<F>(&self, node: &Arc<Node>, what: &'static str, build: F)
-    where
-        F: Fn(&Node) -> Option<serde_json::Value> + Send + 'static,
-    {
+    /// Patches a Node, trying until that is done, or `body` has nothing to write any more, or the Node is gone: until then the record is
+    /// in memory only, and what it owes would be forgotten with this process.
+    fn write(&self, node: &Arc<Node>, what: &'static str, body: impl Fn(&Node) -> Option<serde_json::Value> + Send + Sync + 'static) {
         let (term, mut node) = (self.term.clone(), (**node).clone());
         self.term.spawn(async move {
-            let (mut backoff, until) = (Backoff::up_to(seconds(10)), term.clock.now().plus(seconds(600)));
-            while term.clock.now() < until {
-                let Some(body) = build(&node) else { return };
+            let mut backoff = Backoff::up_to(seconds(5));
+            loop {
+                let Some(patch) = body(&node) else { return };
                 let result = {
                     let _gate = term.gate(&node.name).await;
-                    term.nodes.patch(&node.name, &body).await
+                    term.nodes.patch(&node.name, &patch).await
                 };
-                let Err(error) = result else { return };
-                let pause = if error.problem == Problem::Conflict {
-                    backoff.pause_after_conflict(&term.random)
-                } else {
-                    warn!(node = %node.name, %error, what, "A patch of the node failed; trying again.");
-                    backoff.pause(&term.random)
-                };
-                tokio::time::sleep(pause).await;
+                match result {
+                    Ok(_) => return,
+                    Err(error) if error.problem == Problem::NotFound => return,
+                    Err(error) if error.problem == Problem::Conflict => tokio::time::sleep(backoff.pause_after_conflict(&term.random)).await,
+                    Err(error) => {
+                        warn!(node = %node.name, %error, what, "A patch of the node failed; trying again.");
+                        tokio::time::sleep(backoff.pause(&term.random)).await;
+                    }
+                }
                 match term.nodes.fetch(&node.name).await {
                     Ok(Some(fresh)) if fresh.uid == node.uid => node = fresh,
                     Ok(_) => return,

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use serde_json::{Map, Value};
 
 use super::{
+    Fact,
     agenda::Task,
     json::{Look, plus_seconds},
     object::{Key, Object, Owner},
@@ -111,6 +112,10 @@ impl State {
             self.agenda.at(again, Task::Budget(key.clone()));
         }
         let sums = self.arithmetic(&budget, &disrupted);
+        let said = budget.value.int("status.disruptionsAllowed");
+        if sums.as_ref().is_ok_and(|s| s.allowed() > said) {
+            self.note(BY, Fact::BudgetFreed { namespace: key.namespace.clone(), name: key.name.clone() });
+        }
         self.change("poddisruptionbudgets", key, BY, |b| match sums {
             Ok(sums) => {
                 let generation = b.int("metadata.generation");

@@ -92,6 +92,13 @@ pub enum Fact {
     NodeAdded(String),
     /// A machine is gone.
     MachineGone(String),
+    /// The controller found that a disruption budget allows more than its status said.
+    BudgetFreed {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
 }
 
 /// A pod.

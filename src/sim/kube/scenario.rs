@@ -111,6 +111,14 @@ impl EmbeddedKube {
         self.lock().get(resource, &Key::new(namespace, name)).map(|o| o.value.clone())
     }
 
+    /// The name of the Node whose providerID names this instance.
+    #[must_use]
+    pub fn node_of(&self, instance: &str) -> Option<String> {
+        let state = self.lock();
+        let is = |n: &Value| n.text("spec.providerID").rsplit_once('/').is_some_and(|(_, id)| id == instance);
+        state.all("nodes").find(|o| is(&o.value)).map(|o| o.key().name.clone())
+    }
+
     /// All objects of a resource.
     #[must_use]
     pub fn objects(&self, resource: &str) -> Vec<Value> {

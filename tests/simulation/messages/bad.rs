@@ -16,7 +16,9 @@ async fn kept(seed: u64, reason: &str, bad: &[String]) {
     let instances = stage.spot_group(2);
     let sundown = stage.settled(&[]).await;
     stage.world.aws.clear_journal();
-    bad.iter().for_each(|b| stage.send(b));
+    for body in bad {
+        stage.send(body);
+    }
     stage.pass(10).await;
     assert_eq!(stage.in_queue(), bad.len(), "kept");
     assert_eq!(sundown.rejected(reason), bad.len() as f64, "{reason}");

@@ -69,7 +69,9 @@ async fn many_foreign_instances_are_asked_about_together_and_one_that_comes_agai
     stage.group(2, 300);
     let theirs = stage.foreign_group("theirs", 450, Some("other"), &hook("drain", 300));
     let sundown = stage.settled(&[]).await;
-    theirs.iter().for_each(|i| stage.send(&bodies::spot(i, &stage.now())));
+    for instance in &theirs {
+        stage.send(&bodies::spot(instance, &stage.now()));
+    }
     stage.until(60, "all are deleted", || stage.in_queue() == 0).await;
     assert_eq!(sundown.messages("spot", "foreign"), 450.0);
     let asked = stage.describes();

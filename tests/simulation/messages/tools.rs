@@ -161,7 +161,9 @@ impl Stage {
         let before: Vec<_> = self.world.aws.instances().into_iter().map(|i| i.id).collect();
         let ids = self.world.aws.create_group(spec);
         assert!(ids.iter().all(|id| !before.contains(id)));
-        ids.iter().for_each(|id| self.world.keep_out(id));
+        for id in &ids {
+            self.world.keep_out(id);
+        }
         for hook in hooks {
             self.world.aws.put_hook(name, hook.clone());
         }

@@ -1,0 +1,159 @@
+//! A queue full of what is for others.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use sundown::{
+    domain::{Moment, MomentExt as _},
+    sim::aws::{InstanceSpec, QueueSettings, SpotAction},
+};
+
+use crate::{
+    report::{Bar, Baseline, Figure},
+    stage::{Stage, block_on, settings},
+};
+
+const MESSAGES: usize = 40_000;
+const NODES: usize = 1000;
+
+pub fn flood() -> Vec<Figure> {
+    block_on(async {
+        let foreign = foreign().await;
+        let (known, patches) = known().await;
+        vec![foreign, known, patches]
+    })
+}
+
+/// Instances of another cluster.
+fn strangers(stage: &Stage) -> Vec<String> {
+    let tags = || BTreeMap::from([("kubernetes.io/cluster/another".to_owned(), "owned".to_owned())]);
+    (0..NODES).map(|_| stage.world.aws.create_instance(InstanceSpec { tags: tags(), ..InstanceSpec::default() })).collect()
+}
+
+/// A message about an instance of another cluster: a spot notice, a hook that is not ours, an end.
+fn body(stage: &Stage, i: usize, instance: &str) -> String {
+    let (source, kind, detail) = match i % 4 {
+        0 => (
+            "aws.autoscaling",
+            "EC2 Instance-terminate Lifecycle Action",
+            json!({
+                "LifecycleActionToken": "87654321-4321-4321-4321-210987654321", "AutoScalingGroupName": "elsewhere",
+                "LifecycleHookName": "Terminate-LC-Hook", "EC2InstanceId": instance,
+                "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING", "Origin": "AutoScalingGroup", "Destination": "EC2",
+            }),
+        ),
+        1 => ("aws.ec2", "EC2 Instance State-change Notification", json!({"instance-id": instance, "state": "shutting-down"})),
+        _ => ("aws.ec2", "EC2 Spot Instance Interruption Warning", json!({"instance-id": instance, "instance-action": "terminate"})),
+    };
+    let event = json!({
+        "version": "0", "id": format!("12345678-1234-1234-1234-{i:012}"), "detail-type": kind, "source": source, "account": "123456789012",
+        "time": stage.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(), "region": "eu-west-1", "resources": [], "detail": detail,
+    });
+    event.to_string()
+}
+
+/// From the first receive to the last delete.
+fn span(stage: &Stage, from: Moment) -> f64 {
+    let calls = stage.world.aws.calls();
+    let first = calls.iter().find(|c| c.at >= from && c.api == "sqs:ReceiveMessage").unwrap().at;
+    let last = calls.iter().rev().find(|c| c.api == "sqs:DeleteMessageBatch").unwrap().at;
+    last.since_or_zero(first).as_secs_f64()
+}
+
+async fn emptied(stage: &Stage, queue: &str, from: u64) {
+    let batches = from + (MESSAGES / 10) as u64;
+    stage.until("nearly all batches are deleted", || stage.world.aws.count("sqs:DeleteMessageBatch") >= batches).await;
+    stage.until("the queue is empty", || stage.world.aws.queue(queue).is_some_and(|q| q.visible + q.in_flight == 0)).await;
+}
+
+async fn foreign() -> Figure {
+    let stage = Stage::new("flood", settings()).await;
+    stage.spot_group(10);
+    let strangers = strangers(&stage);
+    let bare = bare(&stage, &strangers).await;
+    let (from, batches) = (stage.clock.now(), stage.world.aws.count("sqs:DeleteMessageBatch"));
+    for i in 0..MESSAGES {
+        stage.world.aws.send_event(stage.world.queue(), &body(&stage, i, &strangers[i % NODES]));
+    }
+    let service = stage.start();
+    emptied(&stage, stage.world.queue(), batches).await;
+    let rate = MESSAGES as f64 / span(&stage, from);
+    drop(service);
+    Figure {
+        name: "flood",
+        what: format!("{MESSAGES} messages about {NODES} instances of another cluster, decided and deleted"),
+        value: rate,
+        unit: "/s",
+        bar: Bar::Least(10_000.0),
+        baseline: Some(Baseline { what: "a bare client: receive and delete over 16 connections", value: bare, floor: Bar::Least(8_000.0) }),
+    }
+}
+
+/// The queue alone: what the SDK and the server need to receive and delete.
+async fn bare(stage: &Stage, strangers: &[String]) -> f64 {
+    use aws_sdk_sqs::types::DeleteMessageBatchRequestEntry as Entry;
+    let url = stage.world.aws.create_queue("bare", QueueSettings::default());
+    for i in 0..MESSAGES {
+        stage.world.aws.send_event("bare", &body(stage, i, &strangers[i % NODES]));
+    }
+    let from = stage.clock.now();
+    let sqs = stage.bare_sqs();
+    let worker = || {
+        let (sqs, url) = (sqs.clone(), url.clone());
+        tokio::spawn(async move {
+            loop {
+                let received = sqs.receive_message().queue_url(&url).max_number_of_messages(10).send().await.unwrap().messages.unwrap_or_default();
+                if received.is_empty() {
+                    return;
+                }
+                let entry = |(i, m): (usize, &aws_sdk_sqs::types::Message)| {
+                    Entry::builder().id(i.to_string()).set_receipt_handle(m.receipt_handle.clone()).build().unwrap()
+                };
+                let entries: Vec<_> = received.iter().enumerate().map(entry).collect();
+                sqs.delete_message_batch().queue_url(&url).set_entries(Some(entries)).send().await.unwrap();
+            }
+        })
+    };
+    let workers: Vec<_> = (0..16).map(|_| worker()).collect();
+    for worker in workers {
+        worker.await.unwrap();
+    }
+    MESSAGES as f64 / span(stage, from)
+}
+
+/// A third of the messages is about nodes that are drained already.
+async fn known() -> (Figure, Figure) {
+    let stage = Stage::new("known", settings()).await;
+    let ours = stage.spot_group(NODES);
+    let strangers = strangers(&stage);
+    let service = stage.service().await;
+    for instance in &ours {
+        stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
+    }
+    stage.until("every notice is accepted", || stage.in_queue() == 0).await;
+    let (from, batches) = (stage.clock.now(), stage.world.aws.count("sqs:DeleteMessageBatch"));
+    for i in 0..MESSAGES {
+        let (kind, instances) = if i % 3 == 0 { (2, &ours) } else { (i, &strangers) };
+        stage.world.aws.send_event(stage.world.queue(), &body(&stage, kind, &instances[i % NODES]));
+    }
+    emptied(&stage, stage.world.queue(), batches).await;
+    let patches = stage.asked(from).iter().filter(|r| r.verb == "patch" && r.resource == "nodes").count();
+    drop(service);
+    let rate = Figure {
+        name: "flood-known",
+        what: format!("{MESSAGES} messages sent while it runs, a third of them repeats for {NODES} nodes that are being drained"),
+        value: MESSAGES as f64 / span(&stage, from),
+        unit: "/s",
+        bar: Bar::None,
+        baseline: None,
+    };
+    let patches = Figure {
+        name: "flood-known-patches",
+        what: "PATCHes of Nodes for these repeats".to_owned(),
+        value: patches as f64,
+        unit: "calls",
+        bar: Bar::Most(0.0),
+        baseline: None,
+    };
+    (rate, patches)
+}

@@ -1,0 +1,79 @@
+//! The figures of `docs/benchmarks.md`, each with its baseline measured in the same run.
+//!
+//! `cargo bench` measures all of them (about six minutes), `cargo bench -- NAME…` those whose name begins so, `cargo bench -- --list` names
+//! them. JSON lines come first, then a table. It fails when a figure misses its bar (1), or when a baseline is worse than what any idle
+//! machine with two cores reaches: then the machine is too noisy for the figures to mean anything (3).
+//!
+//! The service is the binary of this very build, run as a process; the embedded AWS and the embedded Kubernetes are in this one, on loopback:
+//! two cores are shared by both, and by the baselines' clients.
+#![allow(
+    unreachable_pub,
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::cast_precision_loss,
+    clippy::disallowed_methods,
+    reason = "a benchmark measures real time, prints, and fails by panicking"
+)]
+
+mod burst;
+mod drains;
+mod flood;
+mod memory;
+mod pure;
+mod report;
+mod stage;
+
+#[allow(dead_code, reason = "what only tests need of it")]
+#[path = "../tests/binary/process.rs"]
+mod process;
+
+use std::process::ExitCode;
+
+use report::{Figure, Verdict};
+
+/// The names of the figures that come of a measurement, and how it is made.
+type Bench = (&'static [&'static str], fn() -> Vec<Figure>);
+
+/// What can be measured.
+const BENCHES: &[Bench] = &[
+    (&["parse"], pure::parse),
+    (&["drain-core", "drain-core-linear"], pure::drain_core),
+    (&["burst", "burst-calls"], burst::burst),
+    (&["flood", "flood-known", "flood-known-patches"], flood::flood),
+    (&["budget"], drains::budget),
+    (&["calls-evict", "calls-other"], drains::calls),
+    (&["memory-drains"], memory::drains),
+    (&["memory-nodes"], memory::nodes),
+    (&["size"], memory::size),
+];
+
+fn main() -> ExitCode {
+    // cargo itself passes `--bench`.
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
+    if arguments.iter().any(|a| a == "--list") {
+        BENCHES.iter().flat_map(|(names, _)| *names).for_each(|name| println!("{name}"));
+        return ExitCode::SUCCESS;
+    }
+    let wanted = |name: &str| arguments.is_empty() || arguments.iter().any(|a| name.starts_with(a.as_str()));
+    let mut figures = Vec::new();
+    for (names, bench) in BENCHES.iter().filter(|(names, _)| names.iter().any(|name| wanted(name))) {
+        eprintln!("{} …", names.join(", "));
+        figures.extend(bench());
+    }
+    if figures.is_empty() {
+        eprintln!("no figure is called {}; --list names them", arguments.join(" "));
+        return ExitCode::from(2);
+    }
+    report::tell(&figures);
+    let verdicts: Vec<Verdict> = figures.iter().map(Figure::verdict).collect();
+    if verdicts.contains(&Verdict::Noisy) {
+        eprintln!("\nnoisy machine: a baseline is worse than its floor, so this run says nothing");
+        return ExitCode::from(3);
+    }
+    if verdicts.contains(&Verdict::Missed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}

@@ -1,0 +1,89 @@
+//! The size of the binary and of its process.
+
+use std::{fs, time::Duration};
+
+use sundown::sim::kube::{Options, PodShape, PodSpec};
+
+use crate::{
+    process::Process,
+    report::{Bar, Baseline, Figure},
+    stage::{Stage, block_on, settings},
+};
+
+const MB: f64 = 1e6;
+
+pub fn size() -> Vec<Figure> {
+    let bytes = fs::metadata(env!("CARGO_BIN_EXE_sundown")).unwrap().len();
+    vec![Figure { name: "size", what: "the binary, stripped".to_owned(), value: bytes as f64 / MB, unit: "MB", bar: Bar::Most(25.0), baseline: None }]
+}
+
+/// A line of `/proc/PID/status`, in MB.
+fn status(process: &Process, field: &str) -> f64 {
+    let text = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+    let line = text.lines().find_map(|l| l.strip_prefix(field)?.strip_prefix(':')).unwrap();
+    let kib: f64 = line.trim().trim_end_matches(" kB").parse().unwrap();
+    kib * 1024.0 / MB
+}
+
+/// The service with nothing to know and nothing to do.
+async fn idle() -> Baseline {
+    let stage = Stage::new("idle", settings()).await;
+    let service = stage.service().await;
+    Baseline { what: "the process in an empty cluster", value: status(&service, "VmRSS"), floor: Bar::None }
+}
+
+pub fn nodes() -> Vec<Figure> {
+    const NODES: usize = 5000;
+    block_on(async {
+        let baseline = idle().await;
+        let mut world = settings();
+        world.node_kib = 16;
+        world.kube = Options { history: 64, ..world.kube };
+        let stage = Stage::new("nodes", world).await;
+        stage.spot_group(NODES);
+        let mut service = stage.service().await;
+        service.counts("nodes", NODES as f64).await;
+        // The promise is about then.
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        vec![Figure {
+            name: "memory-nodes",
+            what: format!("resident 60 s after sync with {NODES} nodes of 16 KiB (peak {:.1})", status(&service, "VmHWM")),
+            value: status(&service, "VmRSS"),
+            unit: "MB",
+            bar: Bar::Most(30.0),
+            baseline: Some(baseline),
+        }]
+    })
+}
+
+pub fn drains() -> Vec<Figure> {
+    const NODES: usize = 1000;
+    const PODS: usize = 30;
+    block_on(async {
+        let baseline = idle().await;
+        let stage = Stage::new("drains", settings()).await;
+        let instances = stage.group(NODES);
+        // They go slowly, so that all drains are under way at once.
+        let shape = PodShape { kib: 8, stop: Some(Duration::from_secs(25)), ..PodShape::default() };
+        for (instance, node) in stage.world.nodes() {
+            for i in 0..PODS {
+                stage.world.kube.add_pod(&PodSpec::on(&node, "shop", format!("pod-{instance}-{i}")).shape(shape.clone()));
+            }
+        }
+        let mut service = stage.service().await;
+        for instance in &instances {
+            stage.world.aws.terminate(instance, true);
+        }
+        service.counts("drains_active", NODES as f64).await;
+        let completed = || stage.world.aws.actions().iter().filter(|a| a.end.is_some()).count();
+        stage.until("every hook is completed", || completed() == NODES).await;
+        vec![Figure {
+            name: "memory-drains",
+            what: format!("peak with {NODES} drains of {PODS} pods of 8 KiB at once"),
+            value: status(&service, "VmHWM"),
+            unit: "MB",
+            bar: Bar::Most(64.0),
+            baseline: Some(baseline),
+        }]
+    })
+}
