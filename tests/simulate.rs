@@ -1,5 +1,12 @@
 //! `sundown simulate` as a person runs it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests: a panic is how they fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "tests: a panic is how they fail"
+)]
 
 use std::process::{Command, Output};
 

@@ -37,6 +37,11 @@ pub(super) struct Tries {
 }
 
 impl Tries {
+    /// One of them may have written the record: what is found there is no proof of a repeat.
+    pub(super) const fn is_lost(&self) -> bool {
+        self.lost
+    }
+
     /// How long the next try waits at least.
     pub(super) fn pause(&mut self) -> Duration {
         self.retry_after.take().unwrap_or_default().min(LONGEST_PAUSE)

@@ -82,7 +82,7 @@ impl Case {
         loop {
             arrivals.mark_unchanged();
             self.look();
-            if self.is_on_record() {
+            if !tries.is_lost() && self.is_on_record() {
                 return self.accepted(Accepted::Repeat);
             }
             self.beat_if_ours();

@@ -29,6 +29,8 @@ pub struct Drain {
     own: BTreeSet<PodUid>,
     forced: Vec<PodKey>,
     listed: bool,
+    /// A LIST was asked for, because the watch has not told of a pod that is gone.
+    relisting: bool,
     paused: bool,
     over: bool,
     unreachable_since: Option<Moment>,
@@ -55,6 +57,7 @@ impl Drain {
             own: BTreeSet::new(),
             forced: Vec::new(),
             listed: false,
+            relisting: false,
             paused: false,
             over: false,
             unreachable_since: None,
@@ -125,7 +128,8 @@ impl Drain {
             return None;
         }
         let pod = self.timers.first().map(|(at, _)| *at);
-        let empty = (self.listed && self.tally.left == 0).then(|| self.empty_from());
+        // While a LIST is awaited only its answer tells more.
+        let empty = (self.listed && !self.relisting && self.tally.left == 0).then(|| self.empty_from());
         let (unreachable, end) = if self.paused { (None, None) } else { (self.unreachable_until(), self.limits.end_at) };
         [pod, empty, unreachable, end].into_iter().flatten().min()
     }
@@ -162,7 +166,7 @@ impl Drain {
         let seen: BTreeSet<PodUid> = pods.iter().map(|p| p.uid.clone()).collect();
         let lost: Vec<PodUid> = self.pods.keys().filter(|uid| !seen.contains(*uid)).cloned().collect();
         let changed: Vec<_> = pods.into_iter().filter_map(|pod| self.insert(pod)).collect();
-        self.listed = true;
+        (self.listed, self.relisting) = (true, false);
         for uid in lost {
             self.remove(now, &uid);
         }
@@ -371,7 +375,13 @@ impl Drain {
         if self.over {
             return;
         }
-        if self.listed && self.tally.left == 0 && self.empty_from() <= now {
+        let empty = self.listed && self.tally.left == 0 && self.empty_from() <= now;
+        // A 404 says that a pod is gone, and that the watch has not said so: what else it has not told only a LIST shows.
+        let sure = self.pods.values().all(|entry| !entry.gone);
+        if empty && !sure && !std::mem::replace(&mut self.relisting, true) {
+            self.out.push(Effect::Relist);
+        }
+        if empty && sure {
             self.end(Outcome::Empty);
         } else if self.paused {
             // The deadline stands and is shown, but ends nothing.

@@ -12,6 +12,10 @@
     clippy::duration_suboptimal_units,
     clippy::needless_for_each,
     clippy::missing_panics_doc,
+    clippy::needless_pass_by_value,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    clippy::maybe_infinite_iter,
     dead_code,
     reason = "tests: a panic is how they fail, and counters are whole numbers"
 )]

@@ -27,6 +27,8 @@ enum Later {
     Replace(Pod),
     /// The disruption controller counts anew.
     Count,
+    /// A LIST of a node's pods is answered.
+    List(NodeName),
     /// A test's own input.
     Tell(NodeName, Input),
     TellDispatcher(DispatchInput),
@@ -151,8 +153,12 @@ impl World {
         let node = start.node.clone();
         self.judge.begins(&start);
         self.drains.insert(node.clone(), Drain::new(start, settings));
-        let pods = self.pods.values().filter(|p| p.node.as_ref() == Some(&node)).cloned().collect();
-        self.tell(&node, Input::Listed(pods));
+        self.list(&node);
+    }
+
+    fn list(&mut self, node: &NodeName) {
+        let pods = self.pods.values().filter(|p| p.node.as_ref() == Some(node)).cloned().collect();
+        self.tell(node, Input::Listed(pods));
     }
 
     /// Runs until this moment.
@@ -219,6 +225,7 @@ impl World {
                 }
             }
             Later::Count => self.count_budgets(),
+            Later::List(node) => self.list(&node),
             Later::Tell(node, input) => self.tell(&node, input),
             Later::TellDispatcher(input) => self.tell_dispatcher(input),
             Later::DeleteBudget(key) => {
@@ -319,6 +326,7 @@ impl World {
                     self.later(self.latency, Later::Tell(node.clone(), Input::DaemonSet { namespace, name, state }));
                 }
                 Effect::OnlyOwnPodLeft => self.only_own += 1,
+                Effect::Relist => self.later(self.latency, Later::List(node.clone())),
                 Effect::Note(note) => self.notes.push((self.now, note)),
                 Effect::Ended(outcome) => {
                     assert!(self.ended.insert(node.clone(), (self.now, outcome)).is_none(), "it ends once");

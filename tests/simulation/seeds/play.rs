@@ -119,7 +119,7 @@ pub async fn play(plan: &Plan) -> Evidence {
     for (at, act) in &plan.acts {
         play.then(begun + Duration::from_millis(20_000 + at), Todo::Act(act.clone()));
     }
-    play.to_rest().await;
+    play.come_to_rest().await;
     play.bring_in().await
 }
 
@@ -152,7 +152,7 @@ impl Play<'_> {
     }
 
     /// Lets everything happen, then waits until nothing is left to do.
-    async fn to_rest(&mut self) {
+    async fn come_to_rest(&mut self) {
         let end = self.evidence.begun + LIMIT;
         let mut calm = 0;
         // The last reclaim takes two minutes, and half a minute later its group sees it.
@@ -315,9 +315,9 @@ impl Play<'_> {
                 let replica = replica % self.replicas.len();
                 if let Some(process) = self.replicas[replica].take() {
                     if matches!(act, Act::Kill { .. }) {
-                        process.kill()
+                        process.kill();
                     } else {
-                        process.stop().await
+                        process.stop().await;
                     }
                     self.after(*down, Todo::Start(replica));
                 }

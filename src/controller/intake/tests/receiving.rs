@@ -111,25 +111,3 @@ async fn a_server_that_does_not_wait_is_not_asked_without_pause() {
     desk.fake.send("0");
     assert!(timeout(seconds(5), desk.deliveries.recv()).await.unwrap().is_some());
 }
-
-/// Takes real time and wants a release build: `cargo test --release --lib intake -- --ignored`.
-#[test]
-#[ignore = "a measurement, in real time"]
-fn ten_thousand_messages_a_second_are_received_and_deleted() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
-    runtime.block_on(async {
-        let fake = FakeQueue::new(Duration::from_millis(5));
-        let count = 50_000;
-        for n in 0..count {
-            fake.send(&n.to_string());
-        }
-        let mut desk = start(&fake);
-        let started = Instant::now();
-        for _ in 0..count {
-            desk.deliveries.recv().await.unwrap().ticket.delete();
-        }
-        let rate = f64::from(count) / started.elapsed().as_secs_f64();
-        assert!(desk.handle.stop().await);
-        assert!(rate >= 10_000.0, "{rate:.0} messages a second");
-    });
-}
