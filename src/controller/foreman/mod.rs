@@ -10,6 +10,7 @@ mod life;
 mod orders;
 mod proofs;
 mod told;
+mod word;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,97 +21,19 @@ use std::{
 use futures::FutureExt as _;
 use tokio::sync::mpsc;
 
-pub(in crate::controller) use self::course::Course;
+pub(in crate::controller) use self::{course::Course, word::Word};
 use super::context::Term;
 use crate::{
     cluster::{BudgetChanges, BudgetEvent, NodeChange, NodeChanges, PodEvent, PodEvents, PodFeed, PodFeedSettings},
-    domain::{ApiAnswer, HookKey, InstanceId, Moment, MomentExt, Node, NodeName, seconds},
-    drain::{self, DispatchEffect, DispatchInput, Dispatcher, Effect, Input, Order},
+    domain::{HookKey, InstanceId, Moment, MomentExt, NodeName, seconds},
+    drain::{self, DispatchEffect, DispatchInput, Dispatcher, Effect, Input},
     lifecycle::HookFacts,
     observe::Loop,
     record::Record,
 };
 
-/// What the foreman is told by other tasks.
-#[derive(Debug)]
-pub(super) enum Word {
-    /// An interruption was received and is not decided yet.
-    Arrived,
-    /// One that arrived is decided, or its accept has failed once, or it waits for something else than a call.
-    Settled,
-    /// A Node's record was written by a case.
-    Accepted {
-        /// As it is now.
-        node: Arc<Node>,
-        /// Its instance.
-        instance: InstanceId,
-        /// EC2 says that nothing runs on the instance any more.
-        over: bool,
-    },
-    /// What deadlines need to know of a hook has changed.
-    Hook(HookKey, HookFacts),
-    /// The answer to an order.
-    Answer {
-        /// The node whose drain gave it.
-        node: NodeName,
-        /// What was sent.
-        order: Order,
-        /// What came back.
-        answer: ApiAnswer,
-    },
-    /// Whether a DaemonSet is there.
-    DaemonSet {
-        /// The node whose drain asked.
-        node: NodeName,
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// The answer.
-        state: drain::DaemonSetState,
-    },
-    /// The brake of all drains is on or off.
-    PausedAll(bool),
-    /// A doubtful record was looked into: it counts, or it does not.
-    Doubt {
-        /// The node.
-        node: NodeName,
-        /// Its UID.
-        uid: String,
-        /// It counts.
-        counts: bool,
-    },
-    /// Which instance a Node without providerID is.
-    Named {
-        /// The node.
-        node: NodeName,
-        /// Its instance.
-        instance: InstanceId,
-    },
-    /// A stale interruption was proved, or disproved.
-    Proof {
-        /// The node.
-        node: NodeName,
-        /// Its event.
-        event: String,
-        /// It holds.
-        holds: bool,
-    },
-    /// EC2 says that nothing runs on the instance of an unreachable node.
-    InstanceOver(NodeName),
-    /// The end of a release: the node's drain is history.
-    Released {
-        /// The node.
-        node: NodeName,
-        /// Its UID.
-        uid: String,
-        /// The API server knows no such Node any more, whatever the index says.
-        node_gone: bool,
-    },
-    /// The end of a patch of the load balancer label.
-    Labelled(NodeName, Option<Arc<Node>>),
-}
-
+/// So many hooks' facts are kept before those of no drain are dropped.
+const MOST_FACTS: usize = 20_000;
 /// How often the board is brought up to date.
 const REPORT: Duration = Duration::from_millis(100);
 
@@ -271,6 +194,11 @@ impl Foreman {
             }
             Word::Hook(key, facts) => {
                 let node = self.hook_nodes.get(&key).cloned();
+                if self.hook_facts.len() >= MOST_FACTS {
+                    // Hooks that were completed without a drain leave theirs behind.
+                    let drained = &self.hook_nodes;
+                    self.hook_facts.retain(|key, _| drained.contains_key(key));
+                }
                 self.hook_facts.insert(key, facts);
                 if let Some(node) = node {
                     self.refresh_limits(&node);

@@ -1,0 +1,89 @@
+//! What the foreman is told by other tasks.
+
+use std::sync::Arc;
+
+use crate::{
+    domain::{ApiAnswer, HookKey, InstanceId, Node, NodeName},
+    drain::{self, Order},
+    lifecycle::HookFacts,
+};
+
+/// What the foreman is told by other tasks.
+#[derive(Debug)]
+pub(in crate::controller) enum Word {
+    /// An interruption was received and is not decided yet.
+    Arrived,
+    /// One that arrived is decided, or its accept has failed once, or it waits for something else than a call.
+    Settled,
+    /// A Node's record was written by a case.
+    Accepted {
+        /// As it is now.
+        node: Arc<Node>,
+        /// Its instance.
+        instance: InstanceId,
+        /// EC2 says that nothing runs on the instance any more.
+        over: bool,
+    },
+    /// What deadlines need to know of a hook has changed.
+    Hook(HookKey, HookFacts),
+    /// The answer to an order.
+    Answer {
+        /// The node whose drain gave it.
+        node: NodeName,
+        /// What was sent.
+        order: Order,
+        /// What came back.
+        answer: ApiAnswer,
+    },
+    /// Whether a DaemonSet is there.
+    DaemonSet {
+        /// The node whose drain asked.
+        node: NodeName,
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// The answer.
+        state: drain::DaemonSetState,
+    },
+    /// The brake of all drains is on or off.
+    PausedAll(bool),
+    /// A doubtful record was looked into: it counts, or it does not.
+    Doubt {
+        /// The node.
+        node: NodeName,
+        /// Its UID.
+        uid: String,
+        /// It counts.
+        counts: bool,
+    },
+    /// Which instance a Node without providerID is.
+    Named {
+        /// The node.
+        node: NodeName,
+        /// Its instance.
+        instance: InstanceId,
+    },
+    /// A stale interruption was proved, or disproved.
+    Proof {
+        /// The node.
+        node: NodeName,
+        /// Its event.
+        event: String,
+        /// It holds.
+        holds: bool,
+    },
+    /// EC2 says that nothing runs on the instance of an unreachable node.
+    InstanceOver(NodeName),
+    /// The end of a release: the node's drain is history.
+    Released {
+        /// The node.
+        node: NodeName,
+        /// Its UID.
+        uid: String,
+        /// The API server knows no such Node any more, whatever the index says.
+        node_gone: bool,
+    },
+    /// The end of a patch of the load balancer label.
+    Labelled(NodeName, Option<Arc<Node>>),
+}
