@@ -1,6 +1,6 @@
 //! The figures of `docs/benchmarks.md`, each with its baseline measured in the same run.
 //!
-//! `cargo bench` measures all of them (about six minutes), `cargo bench -- NAME…` those whose name begins so, `cargo bench -- --list` names
+//! `benches/run` measures all of them (about six minutes), `benches/run NAME…` those whose name begins so, `benches/run --list` names
 //! them. JSON lines come first, then a table. It fails when a figure misses its bar (1), or when a baseline is worse than what any idle
 //! machine with two cores reaches: then the machine is too noisy for the figures to mean anything (3).
 //!
@@ -53,8 +53,7 @@ const BENCHES: &[Bench] = &[
 ];
 
 fn main() -> ExitCode {
-    // cargo itself passes `--bench`.
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.iter().any(|a| a == "--list") {
         BENCHES.iter().flat_map(|(names, _)| *names).for_each(|name| println!("{name}"));
         return ExitCode::SUCCESS;

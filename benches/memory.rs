@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use sundown::sim::kube::{Options, PodShape, PodSpec};
 
 use crate::{
-    process::Process,
+    process::{Process, binary},
     report::{Bar, Baseline, Figure},
     stage::{Stage, block_on, settings},
 };
@@ -13,7 +13,7 @@ use crate::{
 const MB: f64 = 1e6;
 
 pub fn size() -> Vec<Figure> {
-    let bytes = fs::metadata(env!("CARGO_BIN_EXE_sundown")).unwrap().len();
+    let bytes = fs::metadata(binary()).unwrap().len();
     vec![Figure { name: "size", what: "the binary, stripped".to_owned(), value: bytes as f64 / MB, unit: "MB", bar: Bar::Most(25.0), baseline: None }]
 }
 

@@ -10,7 +10,7 @@ use std::{
 use tokio::sync::{OwnedMutexGuard, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{Board, Clock, Random, Spawner, foreman::Word, hooks::Hooks};
+use super::{Board, Clock, Random, Spawner, departed::Departed, foreman::Word, hooks::Hooks};
 use crate::{
     aws::{Clients, Lookups},
     cluster::{Cluster, DaemonSets, EventNote, NodeIndex, Recorder},
@@ -39,6 +39,7 @@ pub(super) struct Standing {
     pub(super) metrics: Arc<Metrics>,
     pub(super) board: Board,
     pub(super) lead: Lead,
+    pub(super) departed: Departed,
 }
 
 /// Says whether this process may write now: it leads, and its renew deadline is not over.

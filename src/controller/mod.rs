@@ -3,12 +3,14 @@
 //! - `service`: the one function that a run and a simulation call; leadership comes and goes in it.
 //! - `intake`: from the queues to the desk. `desk`, `case`: from a message to a decision. `accept`: the PATCH.
 //! - `foreman`: all drains and the dispatcher. `hooks`: heartbeats and completions. `release`: the end of a drain.
+//!   `departed`: what a Node owed that went while nobody led.
 
 mod accept;
 mod board;
 mod case;
 mod context;
 mod counting;
+mod departed;
 mod desk;
 mod foreman;
 mod hooks;

@@ -6,6 +6,7 @@ use tracing::{Instrument, info, warn};
 
 use super::{
     context::{Backoff, Term},
+    departed::Departure,
     foreman::{Course, Word},
     hooks::Completion,
 };
@@ -67,6 +68,24 @@ pub(super) fn start(term: &Term, course: &Course, outcome: &Outcome) {
         }
         .instrument(course.span.clone()),
     );
+}
+
+/// Completes what a Node owed that went before this term.
+pub(super) fn of_departed(term: &Term, gone: &Departure) {
+    let release = Release {
+        term: term.clone(),
+        name: gone.node.name.clone(),
+        uid: gone.node.uid.clone(),
+        instance: gone.instance.clone(),
+        taken: gone.record.taken(&gone.instance),
+        owed: term.owed(&gone.record, &gone.instance),
+        outcome: Outcome::NodeGone.as_str(),
+        node_gone: true,
+        put_back: false,
+        by_hand: false,
+        done: BTreeSet::new(),
+    };
+    term.spawn(release.run());
 }
 
 impl Release {

@@ -13,6 +13,7 @@ use super::{
     Board, Clock, Random, Spawner,
     context::{Lead, Standing, Term},
     counting::Counting,
+    departed::{self, Departed},
     desk, foreman,
     intake::{self, Intake, IntakeHandle, IntakeObserver, IntakeView},
 };
@@ -116,6 +117,7 @@ pub async fn serve(parts: Parts) {
     let inlet = Inlet::default();
     readiness(&parts, &standing, &inlet);
     let look_after = parts.spawner.spawn_scoped(look_after(standing.clone(), Arc::clone(&keeper), parts.readiness.clone(), inlet.clone()));
+    let remember_departed = parts.spawner.spawn_scoped(departed::follow(standing.clone()));
     let mut leadership = keeper.leadership();
     let mut leading: Option<Leading> = None;
     loop {
@@ -142,7 +144,7 @@ pub async fn serve(parts: Parts) {
         standing.recorder.flush(seconds(1)).await;
     }
     keeper.release(FAREWELL).await;
-    drop(look_after);
+    drop((look_after, remember_departed));
 }
 
 fn identity(config: &Config, random: &Random) -> String {
@@ -182,6 +184,7 @@ fn standing(parts: &Parts, keeper: &Arc<LeaseKeeper>, counting: &Counting, ident
         metrics: Arc::clone(&parts.metrics),
         board: parts.board.clone(),
         lead: Lead(Arc::new(move || !dry && guard.may_write())),
+        departed: Departed::default(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use tracing_subscriber::{EnvFilter, fmt, prelude::*};
+use tracing_subscriber::{filter::Targets, fmt, prelude::*};
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -32,8 +32,8 @@ pub struct BadFilter {
     why: String,
 }
 
-/// The filter of `text` (a level or tracing's directives), with noisy libraries at `warn` unless it names them.
-pub fn filter(text: &str) -> Result<EnvFilter, BadFilter> {
+/// The filter of `text` (a level, or a level per module), with noisy libraries at `warn` unless it names them.
+pub fn filter(text: &str) -> Result<Targets, BadFilter> {
     let bad = |e: &dyn std::fmt::Display| BadFilter { text: text.to_owned(), why: e.to_string() };
     let quiet = QUIET.iter().filter(|noisy| !text.contains(*noisy)).map(|noisy| format!("{noisy}=warn"));
     let mut directives: Vec<String> = quiet.collect();
@@ -41,7 +41,7 @@ pub fn filter(text: &str) -> Result<EnvFilter, BadFilter> {
     if text.trim().is_empty() {
         return Err(bad(&"it is empty"));
     }
-    EnvFilter::try_new(directives.join(",")).map_err(|e| bad(&e))
+    directives.join(",").parse().map_err(|e| bad(&e))
 }
 
 /// Starts logging to standard error. A second call in one process changes nothing.

@@ -16,9 +16,15 @@ use tokio::{
 /// How long anything may take that is not measured itself. On an idle machine all of it is a matter of seconds.
 pub const LIMIT: Duration = Duration::from_secs(90);
 
+/// Where the built binary is: cargo tells a test, and a benchmark lies beside it.
+pub fn binary() -> PathBuf {
+    let beside = || std::env::current_exe().unwrap().with_file_name("sundown");
+    option_env!("CARGO_BIN_EXE_sundown").map_or_else(beside, PathBuf::from)
+}
+
 /// The binary with nothing of this environment but where to find programs.
 pub fn sundown(folder: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sundown"));
+    let mut command = Command::new(binary());
     command.env_clear().env("HOME", folder).env("PATH", std::env::var_os("PATH").unwrap_or_default()).stdin(Stdio::null());
     command
 }

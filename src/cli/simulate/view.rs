@@ -33,6 +33,9 @@ struct Told {
 
 /// Plain lines: between two of one node in one phase lies this much simulated time at least.
 const PAUSE: Duration = Duration::from_secs(15);
+/// A line that is too long for the terminal is cut (DECAWM off), so that each takes one row and drawing over them finds them all.
+const NO_WRAP: &str = "\x1b[?7l";
+const WRAP: &str = "\x1b[?7h";
 /// A terminal is redrawn this often at most.
 const REDRAW: Duration = Duration::from_millis(40);
 
@@ -59,12 +62,10 @@ impl View {
             if self.is_drawn_just_now() {
                 return;
             }
-            let lines: String = in_order(drains).into_iter().fold(String::new(), |mut all, (name, r)| {
-                writeln!(all, "{}  {}", stamp(at), line(name, r, now)).ok();
-                all
-            });
-            self.print(&lines, false);
-            self.drawn = drains.len();
+            let lines = in_order(drains).into_iter().map(|(name, r)| format!("{}  {}", stamp(at), line(name, r, now)));
+            let lines = fitting(lines.collect(), terminal_height());
+            self.print(&format!("{NO_WRAP}{}{WRAP}", lines.iter().fold(String::new(), |all, line| all + line + "\n")), false);
+            self.drawn = lines.len();
             return;
         }
         for (name, report) in in_order(drains) {
@@ -113,6 +114,22 @@ impl View {
     }
 }
 
+/// How many lines the terminal has; as good as any where it does not say.
+fn terminal_height() -> usize {
+    terminal_size::terminal_size().map_or(usize::MAX, |(_, terminal_size::Height(lines))| usize::from(lines))
+}
+
+/// Those that fit on the screen with a line to spare: what has scrolled off it can never be drawn over.
+fn fitting(mut lines: Vec<String>, height: usize) -> Vec<String> {
+    let room = height.saturating_sub(1).max(2);
+    if lines.len() > room {
+        let hidden = lines.len() - room + 1;
+        lines.truncate(room - 1);
+        lines.push(format!("          … and {hidden} more"));
+    }
+    lines
+}
+
 fn stamp(at: Duration) -> String {
     let s = at.as_secs();
     format!("{:>2}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
@@ -138,4 +155,19 @@ fn line(name: &NodeName, r: &NodeReport, now: Moment) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_lines_are_drawn_than_the_terminal_has() {
+        let lines = |n: usize| (0..n).map(|i| i.to_string()).collect::<Vec<_>>();
+        assert_eq!(fitting(lines(3), 24), lines(3));
+        assert_eq!(fitting(lines(23), 24), lines(23));
+        let cut = fitting(lines(100), 24);
+        assert_eq!((cut.len(), cut.last().map(|l| l.trim())), (23, Some("… and 78 more")));
+        assert_eq!(fitting(lines(9), 0).len(), 2);
+    }
 }

@@ -318,8 +318,26 @@ impl Foreman {
         release::start(&self.term, course, outcome);
     }
 
+    /// Nodes that went before this term, with a record that was open: what they owe is completed from memory, as it would have been at once.
+    pub(super) fn take_up_departed(&mut self) {
+        let now = self.term.clock.now();
+        for gone in self.term.departed.all(self.term.clock) {
+            let until = gone.at.plus(REMEMBER);
+            if until > now {
+                self.ghosts.insert(gone.instance.clone(), (gone.record.clone(), until));
+            }
+            if self.term.nodes.by_instance(&gone.instance).is_empty() {
+                info!(node = %gone.node.name, instance = %gone.instance, "A node went while nobody led: what it owes is completed.");
+                release::of_departed(&self.term, &gone);
+            }
+        }
+    }
+
     /// A release is done.
     pub(super) fn finished(&mut self, name: &NodeName, uid: &str, node_gone: bool) {
+        if node_gone {
+            self.term.departed.forget(uid);
+        }
         // Else its record would be taken up again and again for as long as the index is behind.
         if node_gone && self.term.nodes.get(name).is_some_and(|n| n.uid == uid) {
             self.buried.insert(uid.to_owned());

@@ -45,6 +45,7 @@ pub(super) async fn work(term: Term, mut words: mpsc::UnboundedReceiver<Word>, a
     let mut nodes = term.nodes.subscribe();
     let mut budgets = term.budgets.subscribe();
     let mut foreman = Foreman::new(term, feed);
+    foreman.take_up_departed();
     loop {
         alive.turned();
         let now = foreman.term.clock.now();

@@ -93,9 +93,19 @@ impl Judge<'_> {
         if !self.story.was_open(&pod.node, at) {
             self.broken(at, format!("{} was touched on {}, which has no open record", pod.name, pod.node));
         }
-        if again && self.evidence.plan.is_calm() && self.soonest(&pod.node, at).is_none_or(|d| at + Duration::from_secs(1) < d.at) {
-            self.broken(at, format!("{} was asked again while it was leaving, and no deadline had come", pod.name));
+        let outlives = |d: Deadline| at + Duration::from_secs(1) >= d.at || self.leaves_by(pod, at).is_none_or(|end| end > d.at);
+        if again && self.evidence.plan.is_calm() && !self.soonest(&pod.node, at).is_some_and(outlives) {
+            self.broken(at, format!("{} was asked again while it was leaving in time", pod.name));
         }
+    }
+
+    /// By when a pod had to be gone, as far as it had been asked before this moment.
+    fn leaves_by(&self, pod: &PodRef, before: Timestamp) -> Option<Timestamp> {
+        let ends = self.evidence.entries.iter().filter(|e| e.at < before).filter_map(|e| match &e.fact {
+            Fact::Evicted { pod: p, grace, .. } | Fact::Deleted { pod: p, grace, .. } if p.uid == pod.uid => Some(e.at + Duration::from_secs(*grace)),
+            _ => None,
+        });
+        ends.min()
     }
 
     fn instance_of(&self, node: &str) -> Option<&String> {
@@ -191,8 +201,8 @@ impl Judge<'_> {
         // Retries, and what a dead replica had received, which is hidden for a minute.
         let due = last + interval + Duration::from_secs(3);
         let calm = self.story.longest_calm(due, end);
-        // The Node is the record: one that is deleted while nobody leads takes what it owes with it.
-        if self.evidence.nodes.get(&action.instance).is_some_and(|n| self.story.gone_in_trouble(n)) {
+        // The Node is the record: one that is deleted takes what it owes with it, unless a process saw it go and lives on.
+        if self.evidence.nodes.get(&action.instance).is_some_and(|n| self.story.gone_unwitnessed(n, end)) {
             return;
         }
         let unseen = action.beats.is_empty() && self.story.longest_calm(action.started, end) < timeout.min(Duration::from_secs(100));

@@ -40,6 +40,8 @@ pub struct Evidence {
     /// What people did to a node.
     pub hands: Vec<(Timestamp, String, &'static str)>,
     pub panics: usize,
+    /// From when to when which replica ran.
+    pub lives: Vec<(usize, Timestamp, Option<Timestamp>)>,
     /// Requests and calls in the last minute, in which nothing happened any more.
     pub idle: usize,
 }
@@ -109,6 +111,7 @@ pub async fn play(plan: &Plan) -> Evidence {
         excuses: Vec::new(),
         hands: Vec::new(),
         panics: 0,
+        lives: Vec::new(),
         idle: 0,
     };
     let replicas = (0..plan.replicas).map(|_| None).collect();
@@ -146,6 +149,8 @@ impl Play<'_> {
     fn start(&mut self, replica: usize) {
         if self.replicas[replica].is_none() {
             self.starts += 1;
+            let now = self.now();
+            self.evidence.lives.push((replica, now, None));
             let flags: Vec<&str> = self.plan.flags.iter().map(String::as_str).collect();
             self.replicas[replica] = Some(self.stage.start(&format!("sundown-{replica}-{}", self.starts), &flags));
         }
@@ -314,6 +319,9 @@ impl Play<'_> {
             Act::Kill { replica, down } | Act::Term { replica, down } => {
                 let replica = replica % self.replicas.len();
                 if let Some(process) = self.replicas[replica].take() {
+                    for (_, _, end) in self.evidence.lives.iter_mut().filter(|(r, _, end)| *r == replica && end.is_none()) {
+                        *end = Some(now);
+                    }
                     if matches!(act, Act::Kill { .. }) {
                         process.kill();
                     } else {

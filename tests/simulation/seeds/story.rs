@@ -151,9 +151,11 @@ impl<'a> Story<'a> {
     }
 
     /// The Node's object went while something was broken or nobody led.
-    pub fn gone_in_trouble(&self, node: &str) -> bool {
-        let times = self.gone.get(node).into_iter().flatten();
-        times.into_iter().any(|t| self.evidence.excuses.iter().any(|(a, b)| a <= t && t <= b))
+    pub fn gone_unwitnessed(&self, node: &str, until: Timestamp) -> bool {
+        let mut times = self.gone.get(node).into_iter().flatten().filter(|t| **t <= until);
+        // Its caches are warm a few seconds after its start.
+        let from = |t: &Timestamp| *t - Duration::from_secs(10);
+        times.any(|t| !self.evidence.lives.iter().any(|(_, start, end)| *start <= from(t) && end.is_none_or(|e| e >= until)))
     }
 
     pub fn machine_gone(&self, node: &str, at: Timestamp) -> bool {

@@ -106,6 +106,28 @@ async fn c72_c73_s26_a_standby_follows_a_killed_leader_and_goes_on_where_it_was(
     stage.end();
 }
 
+/// The record goes with the Node; whoever saw both go still knows what is owed.
+#[tokio::test(start_paused = true)]
+async fn what_a_node_owed_that_was_deleted_while_nobody_led_is_completed_by_the_next_leader() {
+    let stage = Stage::new(722);
+    let instance = stage.group(1, 300).remove(0);
+    stage.slow_pod(&instance, "slow", 600);
+    let first = stage.lead("sundown-0", &[]).await;
+    let second = stage.start("sundown-1", &[]);
+    stage.pass(10).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.pass(20).await;
+    first.kill();
+    stage.pass(1).await;
+    assert!(stage.world.kube.delete("nodes", "", &stage.name_of(&instance)));
+    assert!(stage.action(&instance).end.is_none());
+    follow(&stage, 17, &second).await;
+    stage.until(2, "it is completed", || stage.all_over()).await;
+    stage.all_completed_once();
+    second.stop().await;
+    stage.end();
+}
+
 #[tokio::test(start_paused = true)]
 async fn c72_one_replica_that_is_killed_goes_on_after_its_restart() {
     let stage = Stage::new(721);

@@ -1,0 +1,79 @@
+//! Nodes that went with an open record: what they owe outlives them.
+//!
+//! The record lies on the Node, so that it goes with it. A leader completes what a vanished Node owes from memory at once; while nobody
+//! leads, nobody does. So every replica, also one that stands by, remembers such Nodes from its own index, and the next leader among
+//! them completes what is owed.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use super::{Clock, context::Standing};
+use crate::{
+    domain::{InstanceId, Moment, MomentExt, Node},
+    record::{self, Record},
+};
+
+/// How long a Node is remembered: no action outlives its last heartbeat by more than the longest heartbeat timeout (7 200 s,
+/// `PutLifecycleHook`).
+const REMEMBER: Duration = Duration::from_hours(2);
+/// So many are remembered.
+const MOST: usize = 10_000;
+
+/// A Node that went with an open record.
+#[derive(Debug, Clone)]
+pub(super) struct Departure {
+    pub(super) node: Arc<Node>,
+    pub(super) instance: InstanceId,
+    pub(super) record: Record,
+    pub(super) at: Moment,
+}
+
+/// The Nodes that went with an open record and whose hooks were not completed here yet, by UID. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Departed(Arc<Mutex<BTreeMap<String, Departure>>>);
+
+impl Departed {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Departure>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, node: &Arc<Node>, now: Moment) {
+        // Of a Node without providerID only DescribeInstances knows the instance; its record alone is not believed.
+        let Some(instance) = node.instance.clone() else { return };
+        let record::Standing::Open(record) = record::standing(node, Some(&instance)) else { return };
+        let mut all = self.lock();
+        all.retain(|_, d| d.at.plus(REMEMBER) > now);
+        if all.len() < MOST {
+            all.insert(node.uid.clone(), Departure { node: Arc::clone(node), instance, record, at: now });
+        }
+    }
+
+    /// What it owed is completed.
+    pub(super) fn forget(&self, uid: &str) {
+        self.lock().remove(uid);
+    }
+
+    /// All that are remembered, the earliest first.
+    pub(super) fn all(&self, clock: Clock) -> Vec<Departure> {
+        let now = clock.now();
+        let mut all: Vec<_> = self.lock().values().filter(|d| d.at.plus(REMEMBER) > now).cloned().collect();
+        all.sort_by_key(|d| d.at);
+        all
+    }
+}
+
+/// Follows the index for as long as the process lives.
+pub(super) async fn follow(standing: Standing) {
+    let mut changes = standing.nodes.subscribe();
+    while let Some(change) = changes.next().await {
+        if let crate::cluster::NodeChange::Deleted(node) = change
+            && standing.policy.nodes.matches(&node.labels)
+            && !node.ignored()
+        {
+            standing.departed.note(&node, standing.clock.now());
+        }
+    }
+}
