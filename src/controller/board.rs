@@ -131,7 +131,7 @@ impl Board {
         self.with(node, |r| match (order, class) {
             (Order::Evict { .. }, Class::Accepted) => r.evictions += 1,
             (Order::Delete { .. }, Class::Accepted) => r.deletes += 1,
-            (Order::Evict { .. }, Class::Gone) => {}
+            (Order::Evict { .. }, Class::Gone | Class::OtherUid) => {}
             (Order::Evict { .. } | Order::Delete { .. }, _) => r.refusals += 1,
         });
     }

@@ -13,9 +13,9 @@ use crate::domain::{ApiAnswer, seconds};
 pub enum Class {
     /// 2xx. No proof: webhooks answer so while the pod lives on. Its UID must be seen gone.
     Accepted,
-    /// 404: the pod is gone.
+    /// 404 about the pod: it is gone.
     Gone,
-    /// 409 about the UID: another pod has its name by now. The watch will say so; until then it is tried again soon.
+    /// 409 about the UID: another pod has its name by now, so this one is gone.
     OtherUid,
     /// 409 otherwise: somebody else wrote at the same time.
     Conflict,
@@ -74,7 +74,7 @@ impl Class {
     #[must_use]
     pub const fn blocks(self) -> Option<BlockReason> {
         Some(match self {
-            Self::Accepted | Self::Gone => return None,
+            Self::Accepted | Self::Gone | Self::OtherUid => return None,
             Self::Budget | Self::BudgetBroken => BlockReason::Pdb,
             Self::BudgetLagging { .. } => BlockReason::PdbLagging,
             Self::TwoBudgets => BlockReason::TwoPdbs,
@@ -82,7 +82,7 @@ impl Class {
             Self::Webhook => BlockReason::Webhook,
             Self::NamespaceTerminating => BlockReason::NamespaceTerminating,
             Self::Forbidden | Self::Unauthorized => BlockReason::Rbac,
-            Self::OtherUid | Self::Conflict | Self::Transient | Self::Malformed => BlockReason::Error,
+            Self::Conflict | Self::Transient | Self::Malformed => BlockReason::Error,
         })
     }
 
@@ -124,8 +124,9 @@ pub fn classify(answer: &ApiAnswer) -> Class {
     let says = |text: &str| answer.message.contains(text);
     match answer.code {
         200..=299 => Class::Accepted,
-        // A bare "404 page not found" is some proxy's, and says nothing of the pod.
-        404 if answer.reason == "NotFound" => Class::Gone,
+        // Others say nothing of the pod: a proxy's "404 page not found", a webhook that passes on a 404 of its own, a namespace that was
+        // force-finalised with pods still in it.
+        404 if answer.reason == "NotFound" && answer.message.starts_with("pods \"") => Class::Gone,
         409 if says("UID in the precondition") || says("UID in precondition") => Class::OtherUid,
         409 if !refused_by_admission(answer) => Class::Conflict,
         429 => too_many(answer),

@@ -150,11 +150,12 @@ impl Dispatcher {
             self.overloaded_until = self.overloaded_until.max(Some(now.plus(retry_after)));
         }
         let Some(wanted) = self.pods.get_mut(uid).filter(|w| landed && w.state == State::UnderWay) else { return };
-        if matches!(class, Class::Accepted | Class::Gone) {
+        if class == Class::Accepted {
             self.forget(uid);
             return;
         }
-        let passing = matches!(class, Class::Transient | Class::Unauthorized | Class::Conflict | Class::OtherUid);
+        // Of a pod that is gone its drain says at once that nothing is wanted any more; unless it knows better.
+        let passing = matches!(class, Class::Transient | Class::Unauthorized | Class::Conflict | Class::Gone | Class::OtherUid);
         let wait = self.patience.wait(class, wanted.tries, wanted.delete);
         wanted.tries = if passing { wanted.tries.saturating_add(1) } else { 0 };
         let on_budget = matches!(class, Class::Budget | Class::BudgetLagging { .. } | Class::BudgetBroken);

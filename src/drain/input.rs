@@ -22,6 +22,9 @@ pub struct Settings {
     pub tell_blocked_after: Duration,
     /// How long after its deletion time a pod that is still there counts as stuck.
     pub stuck_after: Duration,
+    /// How long after the server said that a pod is gone the watch may take to say so before the pods are listed anew, and how far apart
+    /// two such LISTs are.
+    pub relist_after: Duration,
     /// A terminating pod is shortened only if it would outlive the deadline by more than this: API servers round to seconds, and clocks differ.
     pub shorten_slack: Duration,
 }
@@ -36,6 +39,7 @@ impl Default for Settings {
             ask_again: seconds(30),
             tell_blocked_after: seconds(30),
             stuck_after: seconds(60),
+            relist_after: seconds(5),
             shorten_slack: seconds(2),
         }
     }

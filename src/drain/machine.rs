@@ -1,9 +1,11 @@
 //! The drain of one node.
 
+mod ending;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Class, DaemonSetState, DispatchInput, Effect, Input, Limits, NodeCondition, Note, Order, Outcome, Phase, Settings, Start, Status, Turn,
+    Class, DaemonSetState, DispatchInput, Effect, Input, Limits, Note, Order, Outcome, Phase, Settings, Start, Status, Turn,
     answer::words,
     classify,
     daemon_sets::{DaemonSetKey, DaemonSets, Lookup},
@@ -11,6 +13,17 @@ use super::{
     status,
 };
 use crate::domain::{ApiAnswer, Moment, MomentExt, NodeName, Pod, PodKey, PodUid};
+
+/// What is known of the pods, and how well.
+#[derive(Debug, Default)]
+struct View {
+    /// When they were listed last.
+    listed_at: Option<Moment>,
+    /// A LIST was asked for, because the watch cannot be relied on.
+    relisting: bool,
+    /// The watch should have told of the end of a pod long ago.
+    missed: bool,
+}
 
 /// The drain of one node.
 #[derive(Debug)]
@@ -28,9 +41,7 @@ pub struct Drain {
     /// Our own pods among `pods` (the name may be used again).
     own: BTreeSet<PodUid>,
     forced: Vec<PodKey>,
-    listed: bool,
-    /// A LIST was asked for, because the watch has not told of a pod that is gone.
-    relisting: bool,
+    view: View,
     paused: bool,
     over: bool,
     unreachable_since: Option<Moment>,
@@ -56,8 +67,7 @@ impl Drain {
             timers: BTreeSet::new(),
             own: BTreeSet::new(),
             forced: Vec::new(),
-            listed: false,
-            relisting: false,
+            view: View::default(),
             paused: false,
             over: false,
             unreachable_since: None,
@@ -91,7 +101,7 @@ impl Drain {
         match input {
             Input::Listed(pods) => self.listed(now, pods),
             Input::Changed(pod) => {
-                if let Some((uid, matters)) = self.insert(pod) {
+                if let Some((uid, matters)) = self.insert(pod, None) {
                     self.look_at(now, &uid, matters);
                 }
             }
@@ -128,22 +138,19 @@ impl Drain {
             return None;
         }
         let pod = self.timers.first().map(|(at, _)| *at);
-        // While a LIST is awaited only its answer tells more.
-        let empty = (self.listed && !self.relisting && self.tally.left == 0).then(|| self.empty_from());
-        let (unreachable, end) = if self.paused { (None, None) } else { (self.unreachable_until(), self.limits.end_at) };
-        [pod, empty, unreachable, end].into_iter().flatten().min()
+        [pod, self.next_end()].into_iter().flatten().min()
     }
 
     /// Every pod that counts is terminating (or none is left): the node's load balancers need it no more.
     #[must_use]
     pub const fn is_last_pod_terminating(&self) -> bool {
-        self.listed && self.tally.terminating == self.tally.left
+        self.view.listed_at.is_some() && self.tally.terminating == self.tally.left
     }
 
     /// What it says of itself.
     #[must_use]
     pub fn status(&self, now: Moment) -> Status {
-        let phase = match (self.over, self.paused, self.listed) {
+        let phase = match (self.over, self.paused, self.view.listed_at.is_some()) {
             (true, ..) => Phase::Ended,
             (_, true, _) => Phase::Paused,
             (.., false) => Phase::Listing,
@@ -158,15 +165,20 @@ impl Drain {
     // ---- pods ----
 
     fn rules(&self) -> Rules {
-        Rules { limits: self.limits, settings: self.settings, still: self.paused || self.over, own_may_go: self.listed && self.tally.others == 0 }
+        Rules {
+            limits: self.limits,
+            settings: self.settings,
+            still: self.paused || self.over,
+            own_may_go: self.view.listed_at.is_some() && self.tally.others == 0,
+        }
     }
 
     /// Takes all pods first and looks at them afterwards: our own pod must not seem to be the last one in between.
     fn listed(&mut self, now: Moment, pods: Vec<Pod>) {
         let seen: BTreeSet<PodUid> = pods.iter().map(|p| p.uid.clone()).collect();
         let lost: Vec<PodUid> = self.pods.keys().filter(|uid| !seen.contains(*uid)).cloned().collect();
-        let changed: Vec<_> = pods.into_iter().filter_map(|pod| self.insert(pod)).collect();
-        (self.listed, self.relisting) = (true, false);
+        self.view = View { listed_at: Some(now), relisting: false, missed: false };
+        let changed: Vec<_> = pods.into_iter().filter_map(|pod| self.insert(pod, Some(now))).collect();
         for uid in lost {
             self.remove(now, &uid);
         }
@@ -175,14 +187,20 @@ impl Drain {
         }
     }
 
-    /// Takes a pod in, or what is new of it, without looking at what follows. Whether the dispatcher should hear of it even if the same is wanted.
-    fn insert(&mut self, pod: Pod) -> Option<(PodUid, bool)> {
+    /// Takes a pod in, or what is new of it, without looking at what follows; with when it was listed, if a LIST shows it. Whether the
+    /// dispatcher should hear of it even if the same is wanted.
+    fn insert(&mut self, pod: Pod, listed: Option<Moment>) -> Option<(PodUid, bool)> {
         if pod.node.as_ref().is_some_and(|node| *node != self.node) {
             return None;
         }
         let uid = pod.uid.clone();
         let (before, matters) = if let Some(entry) = self.pods.get_mut(&uid) {
-            (entry.tally(), entry.update(pod))
+            let before = entry.tally();
+            let matters = entry.update(pod);
+            if let Some(now) = listed {
+                entry.found(now);
+            }
+            (before, matters)
         } else {
             let entry = Entry::new(pod, self.own_pod.as_ref());
             if entry.own {
@@ -200,7 +218,7 @@ impl Drain {
 
     /// Finds out whether a DaemonSet's pod counts, or asks.
     fn sort_in(&mut self, uid: &PodUid) {
-        let Some(entry) = self.pods.get_mut(uid).filter(|e| e.belongs == Belongs::Unknown && !e.gone) else { return };
+        let Some(entry) = self.pods.get_mut(uid).filter(|e| e.belongs == Belongs::Unknown && e.gone.is_none()) else { return };
         let Some(owner) = &entry.pod.owner else { return };
         let key = (entry.pod.key.namespace.clone(), owner.name.clone());
         match self.daemon_sets.look_up(&key, uid) {
@@ -274,6 +292,7 @@ impl Drain {
         let rules = self.rules();
         let Some(entry) = self.pods.get_mut(uid) else { return };
         entry.age(&rules.settings, now);
+        self.view.missed |= entry.gone.is_some_and(|at| at.plus(rules.settings.relist_after) <= now);
         if let Some(block) = entry.block.as_mut().filter(|b| !b.told && b.since.plus(rules.settings.tell_blocked_after) <= now) {
             block.told = true;
             let (reason, message, since) = (block.reason, block.message.clone(), block.since);
@@ -315,7 +334,7 @@ impl Drain {
     // ---- answers ----
 
     fn answered(&mut self, now: Moment, order: &Order, answer: &ApiAnswer) {
-        let Some(entry) = self.pods.get_mut(order.uid()).filter(|e| !e.gone) else { return };
+        let Some(entry) = self.pods.get_mut(order.uid()).filter(|e| e.gone.is_none()) else { return };
         let (class, before, key) = (classify(answer), entry.tally(), entry.pod.key.clone());
         match (class, order) {
             (Class::Accepted, _) => {
@@ -326,10 +345,7 @@ impl Drain {
                 }
                 self.out.extend(note.map(Effect::Note));
             }
-            (Class::Gone, _) => {
-                entry.told = Wish::Nothing;
-                entry.gone = true;
-            }
+            (Class::Gone | Class::OtherUid, _) if !entry.is_there => entry.gone = Some(now),
             _ => {
                 entry.refuse(now, class, order, words(answer));
                 if class == Class::Malformed && !std::mem::replace(&mut entry.malformed, true) {
@@ -339,71 +355,5 @@ impl Drain {
         }
         self.tally.replace(before, entry.tally());
         self.look_at(now, order.uid(), false);
-    }
-
-    // ---- the end ----
-
-    fn limit(&mut self, now: Moment, limits: Limits) {
-        if limits != self.limits {
-            self.limits = limits;
-            self.look_at_all(now);
-        }
-    }
-
-    fn condition(&mut self, now: Moment, condition: NodeCondition) {
-        match condition {
-            NodeCondition::Fine => self.unreachable_since = None,
-            NodeCondition::Unreachable => {
-                self.unreachable_since.get_or_insert(now);
-            }
-            NodeCondition::Deleted => self.end(Outcome::NodeGone),
-            NodeCondition::InstanceOver => self.end(Outcome::InstanceOver),
-        }
-    }
-
-    fn unreachable_until(&self) -> Option<Moment> {
-        self.unreachable_since.map(|at| at.plus(self.settings.unreachable_wait))
-    }
-
-    /// From when on an empty node is drained: pods that were being bound at the cordon have arrived by then. No deadline waits for that.
-    fn empty_from(&self) -> Moment {
-        let settled = self.cordoned_at.plus(self.settings.min_drain);
-        [self.limits.force_at, self.limits.end_at].into_iter().flatten().fold(settled, Moment::min)
-    }
-
-    fn end_if_over(&mut self, now: Moment) {
-        if self.over {
-            return;
-        }
-        let empty = self.listed && self.tally.left == 0 && self.empty_from() <= now;
-        // A 404 says that a pod is gone, and that the watch has not said so: what else it has not told only a LIST shows.
-        let sure = self.pods.values().all(|entry| !entry.gone);
-        if empty && !sure && !std::mem::replace(&mut self.relisting, true) {
-            self.out.push(Effect::Relist);
-        }
-        if empty && sure {
-            self.end(Outcome::Empty);
-        } else if self.paused {
-            // The deadline stands and is shown, but ends nothing.
-        } else if self.limits.end_at.is_some_and(|at| at <= now) {
-            let left = self.left();
-            self.end(if self.limits.force_at.is_some() { Outcome::DeadlineReached { left } } else { Outcome::TimedOut { left } });
-        } else if self.unreachable_until().is_some_and(|at| at <= now) {
-            self.end(Outcome::Unreachable { left: self.left() });
-        }
-    }
-
-    fn left(&self) -> Vec<PodKey> {
-        let mut left: Vec<_> = self.pods.values().filter(|e| e.tally().left > 0).map(|e| e.pod.key.clone()).collect();
-        left.sort();
-        left
-    }
-
-    fn end(&mut self, outcome: Outcome) {
-        self.over = true;
-        // Nothing of this step is wanted any more, except to be heard.
-        self.out.retain(|e| matches!(e, Effect::Note(_)));
-        self.out.push(Effect::Dispatch(DispatchInput::Closed { node: self.node.clone() }));
-        self.out.push(Effect::Ended(outcome));
     }
 }

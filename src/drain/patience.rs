@@ -37,10 +37,10 @@ impl Patience {
     pub(super) fn wait(&mut self, class: Class, tries: u32, delete: bool) -> Option<Duration> {
         let doubled = |first: Duration, most: Duration| first.saturating_mul(1 << tries.min(10)).min(most);
         let wait = match class {
-            Class::Accepted | Class::Gone | Class::Overload { .. } => return None,
+            Class::Accepted | Class::Overload { .. } => return None,
             Class::BudgetLagging { retry_after } => self.at_least(retry_after.max(seconds(1)).mul_f64(2.0 / 3.0)).max(retry_after),
-            Class::OtherUid | Class::Conflict => self.at_least(doubled(BACK_OFF, seconds(8))),
-            Class::Transient | Class::Unauthorized => self.about(doubled(BACK_OFF, self.probe)),
+            Class::Conflict => self.at_least(doubled(BACK_OFF, seconds(8))),
+            Class::Transient | Class::Unauthorized | Class::Gone | Class::OtherUid => self.about(doubled(BACK_OFF, self.probe)),
             Class::Budget
             | Class::BudgetBroken
             | Class::TwoBudgets

@@ -60,6 +60,8 @@ pub(super) struct Tally {
     pub(super) terminating: usize,
     /// Those of `left` that are not our own pod.
     pub(super) others: usize,
+    /// Those of which the server says that they are gone, and the watch does not yet.
+    pub(super) gone: usize,
 }
 
 impl Tally {
@@ -68,6 +70,7 @@ impl Tally {
         self.unknown = self.unknown.saturating_sub(before.unknown) + after.unknown;
         self.terminating = self.terminating.saturating_sub(before.terminating) + after.terminating;
         self.others = self.others.saturating_sub(before.others) + after.others;
+        self.gone = self.gone.saturating_sub(before.gone) + after.gone;
     }
 }
 
@@ -95,8 +98,10 @@ pub(super) struct Entry {
     pub(super) refused: Option<BlockReason>,
     /// When an order was last accepted, as long as no deletion time is seen.
     pub(super) accepted_at: Option<Moment>,
-    /// The server said that it is gone; the watch will follow.
-    pub(super) gone: bool,
+    /// Since when the server says that it is gone; the watch will follow.
+    pub(super) gone: Option<Moment>,
+    /// A LIST has shown it after the server had said so: it is not believed again.
+    pub(super) is_there: bool,
     pub(super) block: Option<Block>,
     /// Towards which deadline it was shortened.
     pub(super) shortened_for: Option<Moment>,
@@ -117,7 +122,8 @@ impl Entry {
             told: Wish::Nothing,
             refused: None,
             accepted_at: None,
-            gone: false,
+            gone: None,
+            is_there: false,
             block: None,
             shortened_for: None,
             forced: false,
@@ -128,18 +134,19 @@ impl Entry {
 
     /// It is there and counts.
     pub(super) fn counts(&self) -> bool {
-        self.belongs == Belongs::Counts && !self.gone
+        self.belongs == Belongs::Counts && self.gone.is_none()
     }
 
     /// Its part of the tally.
     pub(super) fn tally(&self) -> Tally {
         let one = |yes: bool| usize::from(yes);
-        let left = self.belongs != Belongs::Untouched && !self.gone;
+        let left = self.belongs != Belongs::Untouched && self.gone.is_none();
         Tally {
             left: one(left),
             unknown: one(left && self.belongs == Belongs::Unknown),
             terminating: one(left && self.pod.deletion.is_some()),
             others: one(left && !self.own),
+            gone: one(self.gone.is_some()),
         }
     }
 
@@ -182,6 +189,9 @@ impl Entry {
 
     /// The next moment after `now` at which the wish or something that is told of it may change by time alone.
     pub(super) fn next_change(&self, rules: &Rules, now: Moment) -> Option<Moment> {
+        if let Some(gone) = self.gone {
+            return Some(gone.plus(rules.settings.relist_after)).filter(|at| *at > now);
+        }
         if !self.counts() {
             return None;
         }
@@ -236,6 +246,20 @@ impl Entry {
         matters
     }
 
+    /// A LIST shows it. Where the server had said that it is gone that was no word on the pod (some webhook passed on a 404 of its own),
+    /// or an old one: as good as a refusal.
+    pub(super) fn found(&mut self, now: Moment) {
+        if self.gone.take().is_none() {
+            return;
+        }
+        self.is_there = true;
+        self.refused = Some(BlockReason::Error);
+        self.accepted_at = None;
+        if self.pod.deletion.is_none() {
+            self.blocked_by(BlockReason::Error, "The API server answers that the pod is not found, and lists it.".to_owned(), now);
+        }
+    }
+
     /// The order that fulfils the wish.
     pub(super) fn order(&self, rules: &Rules, now: Moment) -> Option<Order> {
         let (pod, uid) = (self.pod.key.clone(), self.pod.uid.clone());
@@ -273,14 +297,14 @@ impl Entry {
 
     /// An order for it was refused or had no answer. A terminating pod is not blocked by that.
     pub(super) fn refuse(&mut self, now: Moment, class: Class, order: &Order, message: String) {
+        // It was found after a 404: another one is a failure like any other.
+        let reason = class.blocks().unwrap_or(BlockReason::Error);
         if matches!(order, Order::Evict { .. }) {
-            self.refused = class.blocks();
+            self.refused = Some(reason);
         }
         if self.pod.deletion.is_none() {
             self.accepted_at = None;
-            if let Some(reason) = class.blocks() {
-                self.blocked_by(reason, message, now);
-            }
+            self.blocked_by(reason, message, now);
         }
     }
 }

@@ -140,7 +140,7 @@ impl BlockReason {
 pub(super) fn summary<'a>(pods: impl Iterator<Item = &'a Entry>, tally: Tally) -> (Counts, Vec<Blocked>) {
     let mut counts = Counts { left: tally.left, unknown: tally.unknown, ..Counts::default() };
     let mut blocked = Vec::new();
-    for entry in pods.filter(|e| !e.gone) {
+    for entry in pods.filter(|e| e.gone.is_none()) {
         match (&entry.block, entry.belongs) {
             (_, Belongs::Untouched) => counts.untouched += 1,
             (_, Belongs::Unknown) => {}

@@ -23,6 +23,14 @@ fn c56_s06_a_404_is_gone_but_a_proxys_404_is_not() {
 }
 
 #[test]
+fn a_404_that_is_not_about_the_pod_does_not_make_it_gone() {
+    assert_eq!(class(404, "NotFound", "admission webhook \"x\" denied the request: machines \"m\" not found"), Class::Webhook);
+    assert_eq!(class(404, "NotFound", "admission webhook \"x\" denied the request: pods \"a\" not found"), Class::Webhook);
+    assert_eq!(class(404, "NotFound", "namespaces \"n\" not found"), Class::Transient, "force-finalised with pods in it");
+    assert_eq!(class(404, "NotFound", "the server could not find the requested resource"), Class::Transient);
+}
+
+#[test]
 fn a_409_tells_another_uid_from_a_conflict() {
     assert_eq!(classify(&other_uid()), Class::OtherUid);
     assert_eq!(class(409, "Conflict", "Operation cannot be fulfilled on tests \"2\": message: Conflict"), Class::Conflict);

@@ -20,6 +20,8 @@ pub(super) struct Judge {
     /// What the drains were last told of each pod.
     known: BTreeMap<PodUid, Pod>,
     overloaded_until: Option<Moment>,
+    /// When each drain last asked for a LIST.
+    relisted: BTreeMap<NodeName, Moment>,
 }
 
 impl Judge {
@@ -70,6 +72,12 @@ impl Judge {
                 }
             }
             _ => {}
+        }
+    }
+
+    pub(super) fn relisted(&mut self, now: Moment, node: &NodeName) {
+        if let Some(before) = self.relisted.insert(node.clone(), now) {
+            assert!(now >= before.plus(seconds(5)), "{node} is listed again and again");
         }
     }
 

@@ -153,6 +153,59 @@ fn s06_c56_a_pod_that_the_server_does_not_find_counts_no_more() {
     assert_eq!(ended(&d.step(at(8), Input::Gone(uid("late")))), Some(&Outcome::Empty));
 }
 
+fn not_found(order: Order) -> Input {
+    let message = format!("pods \"{}\" not found", order.pod().name);
+    Input::Answer { order, answer: answer(404, "NotFound", &message) }
+}
+
+fn relists(effects: &[Effect]) -> bool {
+    effects.contains(&Effect::Relist)
+}
+
+#[test]
+fn a_pod_that_is_listed_after_a_404_counts_and_is_deleted_at_its_time() {
+    let mut d = drain(limits(110));
+    d.step(at(0), Input::Listed(vec![pod("a")]));
+    d.step(at(1), not_found(evict("a", Some(30))));
+    assert!(relists(&d.step(at(6), Input::Tick)));
+    let effects = d.step(at(6), Input::Listed(vec![pod("a")]));
+    assert_eq!((wants(&effects), relists(&effects)), (vec![("a".into(), false)], false));
+    assert_eq!((d.status(at(6)).counts.blocked, d.status(at(6)).blocked[0].reason), (1, BlockReason::Error));
+    // Its 404 is a failure like any other from now on: no LIST follows, and it still counts.
+    let effects = d.step(at(7), not_found(evict("a", Some(30))));
+    assert_eq!((relists(&effects), d.status(at(7)).counts.left), (false, 1));
+    assert!(!relists(&d.step(at(60), Input::Tick)));
+    assert_eq!(wants(&d.step(at(80), Input::Tick)), [("a".into(), true)]);
+    assert_eq!(d.order(&uid("a"), at(80)), Some(delete("a", 30)));
+}
+
+#[test]
+fn a_404_that_the_watch_does_not_confirm_is_looked_into_while_other_pods_are_left() {
+    let mut d = drain(limits(110));
+    d.step(at(0), Input::Listed(vec![pod("a"), pod("b"), pod("c")]));
+    d.step(at(1), not_found(evict("a", Some(30))));
+    d.step(at(1), not_found(evict("b", Some(30))));
+    d.step(at(2), Input::Gone(uid("b")));
+    assert_eq!(d.next_wake(), Some(at(6)));
+    assert!(relists(&d.step(at(6), Input::Tick)));
+    d.step(at(6), Input::Listed(vec![pod("c")]));
+    // The next one: not before five seconds after the last.
+    d.step(at(7), not_found(evict("c", Some(30))));
+    assert!(!relists(&d.step(at(10), Input::Tick)));
+    assert_eq!(d.next_wake(), Some(at(11)));
+    assert!(relists(&d.step(at(11), Input::Tick)));
+    assert_eq!(ended(&d.step(at(11), Input::Listed(vec![]))), Some(&Outcome::Empty));
+}
+
+#[test]
+fn a_pod_whose_name_another_has_by_now_is_gone() {
+    let mut d = drain(limits(110));
+    d.step(at(0), Input::Listed(vec![pod("a"), pod("b")]));
+    let effects = d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: other_uid() });
+    assert!(effects.contains(&Effect::Dispatch(DispatchInput::Unwant { uid: uid("a") })));
+    assert_eq!(d.status(at(1)).counts, Counts { left: 1, waiting: 1, ..Counts::default() });
+}
+
 #[test]
 fn s12_an_accepted_eviction_is_no_proof_and_an_intercepted_one_is_asked_again() {
     let mut d = drain(limits(110));

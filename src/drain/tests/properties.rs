@@ -108,7 +108,8 @@ impl Case {
                 return None;
             }
             let evict = matches!(order, Order::Evict { .. });
-            Some(match random.u8(0..12) {
+            Some(match random.u8(0..13) {
+                12 => answer(404, "NotFound", &format!("pods \"{}\" not found", order.pod().name)),
                 0 => answer(0, "", "connection reset"),
                 1 => answer(503, "", ""),
                 2 => overload(Some(random.u64(0..5))),

@@ -136,7 +136,9 @@ fn s06_pods_that_are_gone_or_replaced_are_not_evicted_again() {
     w.tell_at(at(3), "n1", Input::Gone("stateful".into()));
     w.run_until(at(60));
     assert_eq!(w.outcome("n1"), Some(&Outcome::Empty));
-    assert_eq!(w.sent.iter().filter(|s| s.order.uid().as_str() == "gone").count(), 1);
+    for name in ["gone", "stateful"] {
+        assert_eq!(w.sent.iter().filter(|s| s.order.uid().as_str() == name).count(), 1, "{name}");
+    }
     assert!(w.pods.contains_key(&uid("stateful-2")), "the successor lives");
 }
 

@@ -326,7 +326,10 @@ impl World {
                     self.later(self.latency, Later::Tell(node.clone(), Input::DaemonSet { namespace, name, state }));
                 }
                 Effect::OnlyOwnPodLeft => self.only_own += 1,
-                Effect::Relist => self.later(self.latency, Later::List(node.clone())),
+                Effect::Relist => {
+                    self.judge.relisted(self.now, node);
+                    self.later(self.latency, Later::List(node.clone()));
+                }
                 Effect::Note(note) => self.notes.push((self.now, note)),
                 Effect::Ended(outcome) => {
                     assert!(self.ended.insert(node.clone(), (self.now, outcome)).is_none(), "it ends once");

@@ -1,0 +1,97 @@
+//! When a drain ends, and how sure it must be of that.
+
+use super::Drain;
+use crate::{
+    domain::{Moment, MomentExt, PodKey},
+    drain::{DispatchInput, Effect, Limits, NodeCondition, Outcome},
+};
+
+impl Drain {
+    pub(super) fn limit(&mut self, now: Moment, limits: Limits) {
+        if limits != self.limits {
+            self.limits = limits;
+            self.look_at_all(now);
+        }
+    }
+
+    pub(super) fn condition(&mut self, now: Moment, condition: NodeCondition) {
+        match condition {
+            NodeCondition::Fine => self.unreachable_since = None,
+            NodeCondition::Unreachable => {
+                self.unreachable_since.get_or_insert(now);
+            }
+            NodeCondition::Deleted => self.end(Outcome::NodeGone),
+            NodeCondition::InstanceOver => self.end(Outcome::InstanceOver),
+        }
+    }
+
+    pub(super) fn unreachable_until(&self) -> Option<Moment> {
+        self.unreachable_since.map(|at| at.plus(self.settings.unreachable_wait))
+    }
+
+    /// From when on an empty node is drained: pods that were being bound at the cordon have arrived by then. No deadline waits for that.
+    fn empty_from(&self) -> Moment {
+        let settled = self.cordoned_at.plus(self.settings.min_drain);
+        [self.limits.force_at, self.limits.end_at].into_iter().flatten().fold(settled, Moment::min)
+    }
+
+    /// No pod that counts is left, as far as is known.
+    pub(super) const fn looks_empty(&self) -> bool {
+        self.view.listed_at.is_some() && self.tally.left == 0
+    }
+
+    /// When the pods are to be listed anew; `None` while nothing is doubted, or a LIST is awaited.
+    ///
+    /// A 404 says that a pod is gone, and that the watch has not said so: what else it has not told only a LIST shows. So one is
+    /// asked for before the drain ends, and where the watch still has not told after a while.
+    fn relist_from(&self) -> Option<Moment> {
+        let listed = self.view.listed_at.filter(|_| !self.view.relisting)?;
+        if self.tally.gone == 0 {
+            return None;
+        }
+        let wanted = if self.view.missed { Some(listed) } else { self.looks_empty().then(|| self.empty_from()) };
+        Some(wanted?.max(listed.plus(self.settings.relist_after)))
+    }
+
+    /// When the drain, as it is now, has something to do by time alone that is not about one pod.
+    pub(super) fn next_end(&self) -> Option<Moment> {
+        // While a LIST is awaited only its answer tells more.
+        let empty = (self.looks_empty() && self.tally.gone == 0).then(|| self.empty_from());
+        let (unreachable, end) = if self.paused { (None, None) } else { (self.unreachable_until(), self.limits.end_at) };
+        [empty, self.relist_from(), unreachable, end].into_iter().flatten().min()
+    }
+
+    pub(super) fn end_if_over(&mut self, now: Moment) {
+        if self.over {
+            return;
+        }
+        if self.relist_from().is_some_and(|at| at <= now) {
+            self.view.relisting = true;
+            self.out.push(Effect::Relist);
+        }
+        if self.looks_empty() && self.tally.gone == 0 && self.empty_from() <= now {
+            self.end(Outcome::Empty);
+        } else if self.paused {
+            // The deadline stands and is shown, but ends nothing.
+        } else if self.limits.end_at.is_some_and(|at| at <= now) {
+            let left = self.left();
+            self.end(if self.limits.force_at.is_some() { Outcome::DeadlineReached { left } } else { Outcome::TimedOut { left } });
+        } else if self.unreachable_until().is_some_and(|at| at <= now) {
+            self.end(Outcome::Unreachable { left: self.left() });
+        }
+    }
+
+    pub(super) fn left(&self) -> Vec<PodKey> {
+        let mut left: Vec<_> = self.pods.values().filter(|e| e.tally().left > 0).map(|e| e.pod.key.clone()).collect();
+        left.sort();
+        left
+    }
+
+    pub(super) fn end(&mut self, outcome: Outcome) {
+        self.over = true;
+        // Nothing of this step is wanted any more, except to be heard.
+        self.out.retain(|e| matches!(e, Effect::Note(_)));
+        self.out.push(Effect::Dispatch(DispatchInput::Closed { node: self.node.clone() }));
+        self.out.push(Effect::Ended(outcome));
+    }
+}
