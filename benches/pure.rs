@@ -104,7 +104,7 @@ fn pod(i: usize) -> Pod {
         ready: true,
         deletion: None,
         grace: seconds(30),
-        owner: Some(Owner { api_version: "apps/v1".into(), kind: "ReplicaSet".into(), name: "web-5d9c6f7b8".into() }),
+        owner: Some(Box::new(Owner { api_version: "apps/v1".into(), kind: "ReplicaSet".into(), name: "web-5d9c6f7b8".into() })),
         mirror: false,
         tolerates_us: false,
         finalizers: false,

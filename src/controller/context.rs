@@ -103,6 +103,7 @@ impl Term {
         F: Future<Output = ()> + Send + 'static,
     {
         let end = self.end.clone();
+        let task = Box::pin(task);
         drop(self.spawner.spawn(async move {
             end.run_until_cancelled(task).await;
         }));

@@ -107,6 +107,8 @@ impl Spawner {
         F::Output: Send + 'static,
     {
         let end = self.end.clone();
+        // In a box of its own: each layer around a task would hold it twice, as what it was given and as what it runs.
+        let task = Box::pin(task);
         self.tasks.spawn(async move {
             match end.run_until_cancelled_owned(task).await {
                 Some(output) => output,

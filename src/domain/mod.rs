@@ -9,6 +9,7 @@ mod hook;
 mod instance;
 mod interruption;
 mod keys;
+mod labels;
 mod moment;
 mod node;
 mod pod;
@@ -21,6 +22,7 @@ pub use hook::{GroupName, HookDescription, HookKey, HookName, LifecycleToken, Ow
 pub use instance::{InstanceFacts, InstanceId, InstanceState, NotAnInstanceId};
 pub use interruption::{HealthNotice, HookAction, HookPurpose, Interruption, Kind, PoolEnd, SpotAction, What};
 pub use keys::*;
+pub use labels::Labels;
 pub use moment::{Moment, MomentExt, seconds};
 pub use node::{Node, NodeName, Ready, Taint};
 pub use pod::{Owner, Phase, Pod, PodKey, PodUid};

@@ -1,8 +1,8 @@
 //! Pods, as far as Sundown looks at them.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
-use super::{Moment, NodeName};
+use super::{Labels, Moment, NodeName};
 
 super::hook::name!(
     /// `metadata.uid` of a pod.
@@ -34,7 +34,7 @@ pub struct Pod {
     /// `spec.nodeName`.
     pub node: Option<NodeName>,
     /// `metadata.labels`: which disruption budgets select it.
-    pub labels: BTreeMap<String, String>,
+    pub labels: Labels,
     /// `status.phase`.
     pub phase: Phase,
     /// The `Ready` condition is `True`.
@@ -44,7 +44,7 @@ pub struct Pod {
     /// `spec.terminationGracePeriodSeconds`; 30 s where it is not said.
     pub grace: Duration,
     /// The owner with `controller: true`.
-    pub owner: Option<Owner>,
+    pub owner: Option<Box<Owner>>,
     /// It is the image of a static pod.
     pub mirror: bool,
     /// A toleration names the key of our taint (one that tolerates every key does not count).

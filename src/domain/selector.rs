@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, str::FromStr};
 
+use super::Labels;
+
 /// A label selector: every requirement must hold. An empty one holds for everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selector(Vec<Requirement>);
@@ -48,11 +50,22 @@ impl Selector {
     /// These labels satisfy every requirement.
     #[must_use]
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.holds(|key| labels.get(key).map(String::as_str))
+    }
+
+    /// The labels of this pod satisfy every requirement.
+    #[must_use]
+    pub fn selects(&self, labels: &Labels) -> bool {
+        self.holds(|key| labels.get(key))
+    }
+
+    fn holds<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        let among = |values: &[String], v: &str| values.iter().any(|value| value == v);
         self.0.iter().all(|r| match r {
-            Requirement::In(key, values) => labels.get(key).is_some_and(|v| values.contains(v)),
-            Requirement::NotIn(key, values) => labels.get(key).is_none_or(|v| !values.contains(v)),
-            Requirement::Exists(key) => labels.contains_key(key),
-            Requirement::DoesNotExist(key) => !labels.contains_key(key),
+            Requirement::In(key, values) => label(key).is_some_and(|v| among(values, v)),
+            Requirement::NotIn(key, values) => label(key).is_none_or(|v| !among(values, v)),
+            Requirement::Exists(key) => label(key).is_some(),
+            Requirement::DoesNotExist(key) => label(key).is_none(),
         })
     }
 

@@ -189,10 +189,12 @@ impl Drain {
 
     /// Takes a pod in, or what is new of it, without looking at what follows; with when it was listed, if a LIST shows it. Whether the
     /// dispatcher should hear of it even if the same is wanted.
-    fn insert(&mut self, pod: Pod, listed: Option<Moment>) -> Option<(PodUid, bool)> {
+    fn insert(&mut self, mut pod: Pod, listed: Option<Moment>) -> Option<(PodUid, bool)> {
         if pod.node.as_ref().is_some_and(|node| *node != self.node) {
             return None;
         }
+        // All share one name: there may be tens of thousands.
+        pod.node = Some(self.node.clone());
         let uid = pod.uid.clone();
         let (before, matters) = if let Some(entry) = self.pods.get_mut(&uid) {
             let before = entry.tally();

@@ -24,7 +24,7 @@ impl Belongs {
     pub(super) fn at_first_sight(pod: &Pod) -> Self {
         if pod.phase.is_finished() || pod.mirror || pod.tolerates_us {
             Self::Untouched
-        } else if pod.owner.as_ref().is_some_and(crate::domain::Owner::is_daemon_set) {
+        } else if pod.owner.as_ref().is_some_and(|o| o.is_daemon_set()) {
             Self::Unknown
         } else {
             Self::Counts
@@ -102,7 +102,7 @@ pub(super) struct Entry {
     pub(super) gone: Option<Moment>,
     /// A LIST has shown it after the server had said so: it is not believed again.
     pub(super) is_there: bool,
-    pub(super) block: Option<Block>,
+    pub(super) block: Option<Box<Block>>,
     /// Towards which deadline it was shortened.
     pub(super) shortened_for: Option<Moment>,
     /// It was deleted by force; told aloud.
@@ -214,7 +214,7 @@ impl Entry {
         if let Some(deletion) = self.pod.deletion {
             if self.block.is_none() && deletion.plus(settings.stuck_after) <= now {
                 let reason = if self.pod.finalizers { BlockReason::Finalizer } else { BlockReason::TerminatingStuck };
-                self.block = Some(Block { reason, message: String::new(), since: deletion, told: false });
+                self.block = Some(Box::new(Block { reason, message: String::new(), since: deletion, told: false }));
             }
         } else if let Some(at) = self.accepted_at
             && at.plus(settings.intercepted_after) <= now
@@ -228,7 +228,7 @@ impl Entry {
     pub(super) fn blocked_by(&mut self, reason: BlockReason, message: String, now: Moment) {
         let before = self.block.take();
         let (since, told) = before.map_or((now, false), |b| (b.since, b.told));
-        self.block = Some(Block { reason, message, since, told });
+        self.block = Some(Box::new(Block { reason, message, since, told }));
     }
 
     /// Takes what the watch says of it. Whether the dispatcher should hear of it too: its labels or readiness changed.

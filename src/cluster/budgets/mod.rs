@@ -147,8 +147,7 @@ async fn follow(cluster: Cluster, mirror: Arc<Mirror<Budget>>) {
         match watch.next().await {
             Signal::Listing => mirror.listing(),
             Signal::Listed(listed) => {
-                let budgets = listed.objects.into_iter().map(|(_, budget)| budget).collect();
-                mirror.replace(budgets, |key| listed.unreadable.iter().any(|bad| bad.namespace == key.namespace && bad.name == key.name));
+                mirror.replace(listed.objects, |key| listed.unreadable.iter().any(|bad| bad.namespace == key.namespace && bad.name == key.name));
             }
             Signal::Watching => {
                 if let Some(since) = mirror.well() {

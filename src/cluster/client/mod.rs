@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod tests;
+mod transport;
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
@@ -69,7 +70,7 @@ pub async fn connect(options: &ConnectOptions) -> Result<kube::Client, ConnectEr
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT);
     config.headers.push((header::USER_AGENT, header::HeaderValue::from_static(concat!("sundown/", env!("CARGO_PKG_VERSION")))));
-    kube::Client::try_from(config).map_err(|e| ConnectError::Client(Box::new(e)))
+    transport::client(config).map_err(|e| ConnectError::Client(Box::new(e)))
 }
 
 async fn from_kubeconfig(options: &ConnectOptions) -> Result<Config, kube::config::KubeconfigError> {
@@ -92,11 +93,13 @@ pub struct Settings {
     pub watch: Duration,
     /// How many objects one page of a LIST has. A page is held in memory whole, as JSON.
     pub page: u32,
+    /// How many LISTs are under way at once: each holds its page.
+    pub lists: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { deadline: Duration::from_secs(10), in_flight: 64, watch: Duration::from_mins(1), page: 100 }
+        Self { deadline: Duration::from_secs(10), in_flight: 64, watch: Duration::from_mins(1), page: 100, lists: 8 }
     }
 }
 
@@ -150,6 +153,7 @@ pub struct ClusterParts {
 pub struct Cluster {
     parts: Arc<ClusterParts>,
     slots: Arc<Semaphore>,
+    lists: Arc<Semaphore>,
 }
 
 impl fmt::Debug for Cluster {
@@ -162,8 +166,9 @@ impl Cluster {
     /// With everything given.
     #[must_use]
     pub fn new(parts: ClusterParts) -> Self {
-        let slots = Arc::new(Semaphore::new(parts.settings.in_flight.clamp(1, Semaphore::MAX_PERMITS)));
-        Self { parts: Arc::new(parts), slots }
+        let semaphore = |permits: usize| Arc::new(Semaphore::new(permits.clamp(1, Semaphore::MAX_PERMITS)));
+        let (slots, lists) = (semaphore(parts.settings.in_flight), semaphore(parts.settings.lists));
+        Self { parts: Arc::new(parts), slots, lists }
     }
 
     /// With default settings, an open gate, and nobody counting.
@@ -243,6 +248,12 @@ impl Cluster {
         };
         self.count(target, result.as_ref().err(), begun);
         Ok(result?.into_body())
+    }
+
+    /// Waits until another LIST may begin; it may go on until what comes back is dropped.
+    pub(super) async fn list_turn(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
+        // It is never closed.
+        self.lists.acquire().await.ok()
     }
 
     async fn slot(&self, target: Target, lane: Lane, object: &str) -> Result<tokio::sync::SemaphorePermit<'_>, ClusterError> {

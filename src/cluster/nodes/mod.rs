@@ -191,7 +191,7 @@ impl NodeIndex {
         let listed = Reader::new(&self.0.cluster, Nodes(self.0.keep.clone())).list(&collection()).await?;
         match listed.unreadable.first() {
             Some(bad) => Err(ClusterError::silent(Target::ListNodes.action(), "", Problem::Unreadable, format!("Node {} cannot be read", bad.name))),
-            None => Ok(listed.objects.into_iter().map(|(_, node)| Arc::new(node)).collect()),
+            None => Ok(listed.objects.into_iter().map(Arc::new).collect()),
         }
     }
 
@@ -224,9 +224,8 @@ async fn follow(cluster: Cluster, keep: KeepLabels, mirror: Arc<Mirror<Node>>) {
         match watch.next().await {
             Signal::Listing => mirror.listing(),
             Signal::Listed(listed) => {
-                let nodes = listed.objects.into_iter().map(|(_, node)| node).collect();
                 // One that is there but cannot be read is kept as it was last: it must not look deleted.
-                mirror.replace(nodes, |name| listed.unreadable.iter().any(|bad| bad.name == name.as_str()));
+                mirror.replace(listed.objects, |name| listed.unreadable.iter().any(|bad| bad.name == name.as_str()));
             }
             Signal::Watching => {
                 if let Some(since) = mirror.well() {

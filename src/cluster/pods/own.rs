@@ -19,7 +19,7 @@ pub(super) async fn follow(cluster: Cluster, table: Table, events: mpsc::Sender<
     loop {
         let event = match watch.next().await {
             Signal::Listing => continue,
-            Signal::Listed(listed) => PodEvent::Listed(listed.objects.into_iter().map(|(_, pod)| pod).collect()),
+            Signal::Listed(listed) => PodEvent::Listed(listed.objects),
             Signal::Applied(_, pod) => PodEvent::Changed(pod),
             Signal::Deleted(meta, _) => PodEvent::Gone(meta.uid.into()),
             Signal::Watching => {

@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
@@ -24,9 +24,6 @@ use crate::{
     },
     domain::{NodeName, Pod},
 };
-
-/// How many nodes are listed at once.
-const LISTS: usize = 16;
 
 pub(super) enum Command {
     Add(NodeName, u64),
@@ -62,7 +59,6 @@ struct Task {
     events: mpsc::Sender<Envelope>,
     wanted: Wanted,
     nodes: BTreeMap<NodeName, Node>,
-    lists: Arc<Semaphore>,
     answers: mpsc::UnboundedSender<Answer>,
     rounds: u64,
     /// The watch knows from where it follows.
@@ -79,18 +75,7 @@ pub(super) async fn follow(cluster: Cluster, table: Table, events: mpsc::Sender<
     let decode = Pods { wanted: Some(wanted.clone()) };
     let mut watch = ListWatch::new(&cluster, collection(None), decode);
     let (answers, mut answered) = mpsc::unbounded_channel();
-    let mut task = Task {
-        cluster,
-        table,
-        events,
-        wanted,
-        nodes: BTreeMap::new(),
-        lists: Arc::new(Semaphore::new(LISTS)),
-        answers,
-        rounds: 0,
-        anchored: false,
-        failing: None,
-    };
+    let mut task = Task { cluster, table, events, wanted, nodes: BTreeMap::new(), answers, rounds: 0, anchored: false, failing: None };
     loop {
         let done = tokio::select! {
             biased;
@@ -131,7 +116,7 @@ impl Task {
     fn list(&mut self, node: &NodeName, epoch: u64) -> Phase {
         self.rounds += 1;
         let round = self.rounds;
-        let lister = lister(self.cluster.clone(), self.table.clone(), self.lists.clone(), self.answers.clone(), node.clone(), epoch, round);
+        let lister = lister(self.cluster.clone(), self.table.clone(), self.answers.clone(), node.clone(), epoch, round);
         Phase::Listing { round, held: Vec::new(), _lister: self.cluster.spawner().spawn_scoped(lister) }
     }
 
@@ -147,8 +132,7 @@ impl Task {
         if self.failing.is_none() {
             self.table.well(&node, epoch);
         }
-        let pods = listed.objects.into_iter().map(|(_, pod)| pod).collect();
-        self.send(&node, epoch, PodEvent::Listed(pods)).await?;
+        self.send(&node, epoch, PodEvent::Listed(listed.objects)).await?;
         for (version, event) in held {
             if !is_shown(&version, &listed.version) {
                 self.send(&node, epoch, event).await?;
@@ -221,24 +205,12 @@ fn is_shown(change: &str, list: &str) -> bool {
     matches!((change.parse::<u64>(), list.parse::<u64>()), (Ok(change), Ok(list)) if change <= list)
 }
 
-async fn lister(
-    cluster: Cluster,
-    table: Table,
-    lists: Arc<Semaphore>,
-    answers: mpsc::UnboundedSender<Answer>,
-    node: NodeName,
-    epoch: u64,
-    round: u64,
-) {
+async fn lister(cluster: Cluster, table: Table, answers: mpsc::UnboundedSender<Answer>, node: NodeName, epoch: u64, round: u64) {
     let collection = collection(Some(&node));
     let mut reader = Reader::new(&cluster, Pods::default());
     let mut backoff = Backoff::new(cluster.random().clone());
     loop {
-        let result = {
-            let Ok(_one) = lists.acquire().await else { return };
-            reader.list(&collection).await
-        };
-        match result {
+        match reader.list(&collection).await {
             Ok(listed) => {
                 // Nobody listens any more only when everything ends.
                 answers.send(Answer { node, round, listed }).ok();

@@ -130,7 +130,7 @@ impl From<SlimPod> for Pod {
             key: PodKey { namespace: metadata.namespace, name: metadata.name },
             uid: metadata.uid.into(),
             node: Some(spec.node_name).filter(|n| !n.is_empty()).map(NodeName::from),
-            labels: metadata.labels,
+            labels: metadata.labels.into_iter().collect(),
             phase: match status.phase.as_str() {
                 "Pending" => Phase::Pending,
                 "Running" => Phase::Running,
@@ -142,11 +142,11 @@ impl From<SlimPod> for Pod {
             deletion: moment(&metadata.deletion_timestamp),
             // A negative one counts as one second (API reference of PodSpec).
             grace: Duration::from_secs(u64::try_from(grace).unwrap_or(1)),
-            owner: metadata.owner_references.into_iter().find(|o| o.controller).map(|o| Owner {
-                api_version: o.api_version,
-                kind: o.kind,
-                name: o.name,
-            }),
+            owner: metadata
+                .owner_references
+                .into_iter()
+                .find(|o| o.controller)
+                .map(|o| Box::new(Owner { api_version: o.api_version, kind: o.kind, name: o.name })),
             mirror: metadata.mirror,
             tolerates_us: spec.tolerations.iter().any(|t| t.key == TAINT),
             finalizers: !metadata.finalizers.is_empty(),

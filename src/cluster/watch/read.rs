@@ -45,7 +45,7 @@ pub(in crate::cluster) struct Collection {
 /// A complete LIST.
 #[derive(Debug)]
 pub(in crate::cluster) struct Listed<T> {
-    pub(in crate::cluster) objects: Vec<(Meta, T)>,
+    pub(in crate::cluster) objects: Vec<T>,
     /// Those that are there, but could not be read.
     pub(in crate::cluster) unreadable: Vec<Meta>,
     pub(in crate::cluster) version: String,
@@ -82,6 +82,8 @@ impl<D: Decode> Reader<D> {
 
     /// Everything that is in the collection now (a LIST without a version is never answered from an old cache), page by page.
     pub(in crate::cluster) async fn list(&mut self, collection: &Collection) -> Result<Listed<D::Object>, ClusterError> {
+        let cluster = self.cluster.clone();
+        let _turn = cluster.list_turn().await;
         let mut all = Listed { objects: Vec::new(), unreadable: Vec::new(), version: String::new() };
         let mut params = ListParams::default().limit(if collection.listed { self.cluster.settings().page } else { 1 });
         params.field_selector.clone_from(&collection.fields);
@@ -106,7 +108,7 @@ impl<D: Decode> Reader<D> {
         for item in page.items.iter().flatten() {
             let meta = slim::meta(item.get());
             match self.read(target, &meta, item.get()) {
-                Ok(Some(object)) => all.objects.push((meta, object)),
+                Ok(Some(object)) => all.objects.push(object),
                 Ok(None) => {}
                 Err(()) => all.unreadable.push(meta),
             }

@@ -37,7 +37,7 @@ fn pod(name: &str) -> Pod {
         ready: true,
         deletion: None,
         grace: seconds(30),
-        owner: Some(Owner { api_version: "apps/v1".into(), kind: "ReplicaSet".into(), name: "web-1".into() }),
+        owner: Some(Box::new(Owner { api_version: "apps/v1".into(), kind: "ReplicaSet".into(), name: "web-1".into() })),
         mirror: false,
         tolerates_us: false,
         finalizers: false,
@@ -49,7 +49,7 @@ fn key(name: &str) -> PodKey {
 }
 
 fn daemon(name: &str, set: &str) -> Pod {
-    Pod { owner: Some(Owner { api_version: "apps/v1".into(), kind: "DaemonSet".into(), name: set.into() }), ..pod(name) }
+    Pod { owner: Some(Box::new(Owner { api_version: "apps/v1".into(), kind: "DaemonSet".into(), name: set.into() })), ..pod(name) }
 }
 
 /// A budget of all pods with `app=web`.

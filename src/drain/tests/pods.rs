@@ -63,7 +63,7 @@ fn s16_an_orphan_of_a_daemon_set_is_drained_with_a_warning() {
 
 #[test]
 fn s16_a_foreign_kind_called_daemon_set_is_an_ordinary_controller() {
-    let owner = Some(Owner { api_version: "apps.kruise.io/v1alpha1".into(), kind: "DaemonSet".into(), name: "x".into() });
+    let owner = Some(Box::new(Owner { api_version: "apps.kruise.io/v1alpha1".into(), kind: "DaemonSet".into(), name: "x".into() }));
     let effects = drain(limits(110)).step(at(0), Input::Listed(vec![Pod { owner, ..pod("a") }]));
     assert_eq!((wants(&effects), asked(&effects)), (vec![("a".into(), false)], vec![]));
 }

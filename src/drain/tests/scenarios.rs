@@ -275,7 +275,7 @@ fn s16_daemon_sets_stay_orphans_go_and_foreign_kinds_are_ordinary() {
     w.add_pod(ds("agent", "there"));
     w.add_pod(ds("orphan", "lost"));
     w.add_pod(Pod {
-        owner: Some(Owner { api_version: "apps.kruise.io/v1beta1".into(), kind: "DaemonSet".into(), name: "x".into() }),
+        owner: Some(Box::new(Owner { api_version: "apps.kruise.io/v1beta1".into(), kind: "DaemonSet".into(), name: "x".into() })),
         ..on("n1", "kruise")
     });
     w.drain("n1", limits(110));
