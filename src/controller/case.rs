@@ -141,7 +141,7 @@ impl Case {
         if self.known.nodes.is_empty()
             && let Some(facts) = self.known.instance.as_ref().and_then(|i| i.facts.as_ref())
         {
-            self.known.nodes = nodes.all().into_iter().filter(|n| Knowledge::is_called(n, facts)).collect();
+            self.known.nodes = nodes.without_instance().into_iter().filter(|n| Knowledge::is_called(n, facts)).collect();
         }
     }
 

@@ -78,7 +78,10 @@ pub(super) struct Mirror<T: Object>(Mutex<State<T>>);
 
 struct State<T: Object> {
     objects: BTreeMap<T::Key, Arc<T>>,
-    index: BTreeMap<T::Index, BTreeSet<T::Key>>,
+    /// Nearly always one: a set of its own for each would take more than the object.
+    index: BTreeMap<T::Index, Vec<T::Key>>,
+    /// Those without an index.
+    unindexed: BTreeSet<T::Key>,
     /// Keys of what was learnt past the watch since the last LIST began: that LIST may be older.
     learnt: BTreeSet<T::Key>,
     health: Health,
@@ -108,6 +111,7 @@ impl<T: Object> Default for Mirror<T> {
         Self(Mutex::new(State {
             objects: BTreeMap::new(),
             index: BTreeMap::new(),
+            unindexed: BTreeSet::new(),
             learnt: BTreeSet::new(),
             health: Health::default(),
             followers: Vec::new(),
@@ -161,6 +165,12 @@ impl<T: Object> Mirror<T> {
         let state = lock(&self.0);
         let keys = state.index.get(index).into_iter().flatten();
         keys.filter_map(|key| state.objects.get(key).cloned()).collect()
+    }
+
+    /// Those without an index.
+    pub(super) fn unindexed(&self) -> Vec<Arc<T>> {
+        let state = lock(&self.0);
+        state.unindexed.iter().filter_map(|key| state.objects.get(key).cloned()).collect()
     }
 
     /// The watch says that it is there.
@@ -242,8 +252,9 @@ impl<T: Object> State<T> {
         if let Some(before) = &before {
             self.unindex(&key, before);
         }
-        if let Some(index) = now.index() {
-            self.index.entry(index).or_default().insert(key.clone());
+        match now.index() {
+            Some(index) => self.index.entry(index).or_insert_with(|| Vec::with_capacity(1)).push(key.clone()),
+            None => drop(self.unindexed.insert(key.clone())),
         }
         match before {
             Some(before) if !before.is_same(&now) => {
@@ -263,9 +274,12 @@ impl<T: Object> State<T> {
     }
 
     fn unindex(&mut self, key: &T::Key, object: &T) {
-        let Some(index) = object.index() else { return };
+        let Some(index) = object.index() else {
+            self.unindexed.remove(key);
+            return;
+        };
         if let Some(keys) = self.index.get_mut(&index) {
-            keys.remove(key);
+            keys.retain(|k| k != key);
             if keys.is_empty() {
                 self.index.remove(&index);
             }

@@ -50,6 +50,23 @@ fn told(changes: &mut Changes<Thing>) -> Vec<String> {
 }
 
 #[test]
+fn an_object_is_found_by_its_index_or_among_those_without_one() {
+    let mirror = Mirror::default();
+    let found = |index| mirror.find(&index).iter().map(|t| t.name).collect::<Vec<_>>();
+    let without = || mirror.unindexed().iter().map(|t| t.name).collect::<Vec<_>>();
+    mirror.apply(thing(1, 1, ""));
+    mirror.apply(Thing { name: "b", ..thing(2, 2, "red") });
+    mirror.apply(Thing { name: "c", ..thing(3, 3, "red") });
+    assert_eq!((found("red"), without()), (vec!["b", "c"], vec!["a"]));
+    mirror.apply(thing(1, 4, "red"));
+    mirror.apply(Thing { name: "b", ..thing(2, 5, "") });
+    assert_eq!((found("red"), without()), (vec!["c", "a"], vec!["b"]));
+    mirror.delete(&"b", |_| true);
+    mirror.delete(&"c", |_| true);
+    assert_eq!((found("red"), without()), (vec!["a"], vec![]));
+}
+
+#[test]
 fn several_changes_come_as_one_and_a_successor_as_two() {
     let mirror = Mirror::default();
     let mut changes = mirror.follow();

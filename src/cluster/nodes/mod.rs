@@ -137,6 +137,12 @@ impl NodeIndex {
         self.0.mirror.find(instance)
     }
 
+    /// The Nodes that do not say which instance they are.
+    #[must_use]
+    pub fn without_instance(&self) -> Vec<Arc<Node>> {
+        self.0.mirror.unindexed()
+    }
+
     /// A Node by its name.
     #[must_use]
     pub fn get(&self, name: &NodeName) -> Option<Arc<Node>> {
