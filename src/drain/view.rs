@@ -31,7 +31,14 @@ impl View {
         self.missed = false;
     }
 
-    /// Whether that is news.
+    /// A LIST is asked for. A new watch comes with it, and is not open yet.
+    pub(super) const fn relist(&mut self) {
+        self.relisting = true;
+        self.caught_up = None;
+        self.caught_up_told = true;
+    }
+
+    /// Takes a word on the watch. Whether that is news.
     pub(super) fn watch(&mut self, now: Moment, state: WatchState, settings: &Settings) -> bool {
         if (state == WatchState::Open) == self.caught_up.is_some() {
             return false;

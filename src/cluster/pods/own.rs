@@ -16,13 +16,14 @@ use crate::{
 
 pub(super) async fn follow(cluster: Cluster, table: Table, events: mpsc::Sender<Envelope>, node: NodeName, epoch: u64) {
     let mut watch = ListWatch::new(&cluster, collection(Some(&node)), Pods::default());
-    let mut open = false;
+    // Nothing was said yet: an earlier attachment may have said that its watch is open.
+    let mut open = None;
     loop {
         let was_open = open;
         let events_of_it = match watch.next().await {
             Signal::Listing => [None, None],
             Signal::Listed(listed) => {
-                open = false;
+                open = Some(false);
                 let pods = listed.objects.into_iter().map(|(_, pod)| pod).collect();
                 [Some(PodEvent::Listed(pods)), Some(PodEvent::Blind)]
             }
@@ -30,13 +31,13 @@ pub(super) async fn follow(cluster: Cluster, table: Table, events: mpsc::Sender<
             Signal::Deleted(meta, _) => [Some(PodEvent::Gone(meta.uid.into())), None],
             Signal::Watching => {
                 table.well(&node, epoch);
-                open = true;
-                [(!was_open).then_some(PodEvent::Watching), None]
+                open = Some(true);
+                [(was_open != open).then_some(PodEvent::Watching), None]
             }
             Signal::Failing(error) => {
                 table.failing(&node, epoch, cluster.clock().now(), error);
-                open = false;
-                [was_open.then_some(PodEvent::Blind), None]
+                open = Some(false);
+                [(was_open != open).then_some(PodEvent::Blind), None]
             }
         };
         for event in events_of_it.into_iter().flatten() {

@@ -75,7 +75,7 @@ impl Drain {
             return;
         }
         if self.relist_from().is_some_and(|at| at <= now) {
-            self.view.relisting = true;
+            self.view.relist();
             self.out.push(Effect::Relist);
         }
         if self.is_empty(now) {

@@ -183,6 +183,7 @@ fn a_pod_that_is_listed_after_a_404_counts_and_is_deleted_at_its_time() {
     let effects = d.step(at(6), Input::Listed(vec![pod("a")]));
     assert_eq!((wants(&effects), relists(&effects)), (vec![("a".into(), false)], false));
     assert_eq!((d.status(at(6)).counts.blocked, d.status(at(6)).blocked[0].reason), (1, BlockReason::Error));
+    d.step(at(6), Input::Watch(WatchState::Open));
     // Its 404 is a failure like any other from now on: no LIST follows, and it still counts.
     let effects = d.step(at(7), not_found(evict("a", Some(30))));
     assert_eq!((relists(&effects), d.status(at(7)).counts.left), (false, 1));
