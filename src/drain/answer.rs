@@ -115,6 +115,8 @@ const NOT_JSON: [&str; 2] = ["", "Failed to parse error data"];
 const SERVER_BUSY: [&str; 2] = ["storage is (re)initializing", "Too many requests"];
 /// 429 without `Retry-After`.
 const DEFAULT_RETRY: Duration = seconds(1);
+/// No longer is waited because a server said so: one odd answer of some proxy must not stop everything for an hour.
+const RETRY_AT_MOST: Duration = seconds(30);
 /// What the server says for a budget whose status is behind its spec.
 const LAGGING_RETRY: Duration = seconds(10);
 
@@ -127,8 +129,9 @@ pub fn classify(answer: &ApiAnswer) -> Class {
         // Others say nothing of the pod: a proxy's "404 page not found", a webhook that passes on a 404 of its own, a namespace that was
         // force-finalised with pods still in it.
         404 if answer.reason == "NotFound" && answer.message.starts_with("pods \"") => Class::Gone,
+        409 if refused_by_admission(answer) => Class::Webhook,
         409 if says("UID in the precondition") || says("UID in precondition") => Class::OtherUid,
-        409 if !refused_by_admission(answer) => Class::Conflict,
+        409 => Class::Conflict,
         429 => too_many(answer),
         403 if answer.has_cause("NamespaceTerminating") => Class::NamespaceTerminating,
         403 if says("pdb disruptions allowed is negative") || says("DisruptedPods map too big") => Class::BudgetBroken,
@@ -143,13 +146,14 @@ pub fn classify(answer: &ApiAnswer) -> Class {
 }
 
 fn too_many(answer: &ApiAnswer) -> Class {
+    let retry_after = |default: Duration| answer.retry_after.unwrap_or(default).min(RETRY_AT_MOST);
     if answer.has_cause("DisruptionBudget") {
         let lagging = answer.retry_after.is_some() || answer.causes.iter().any(|(_, m)| m.contains("still being processed"));
-        return if lagging { Class::BudgetLagging { retry_after: answer.retry_after.unwrap_or(LAGGING_RETRY) } } else { Class::Budget };
+        return if lagging { Class::BudgetLagging { retry_after: retry_after(LAGGING_RETRY) } } else { Class::Budget };
     }
     let busy = NOT_JSON.contains(&answer.reason.as_str()) && answer.causes.is_empty() || SERVER_BUSY.iter().any(|m| answer.message.starts_with(m));
     if busy && !refused_by_admission(answer) {
-        return Class::Overload { retry_after: answer.retry_after.unwrap_or(DEFAULT_RETRY) };
+        return Class::Overload { retry_after: retry_after(DEFAULT_RETRY) };
     }
     Class::Webhook
 }

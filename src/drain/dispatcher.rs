@@ -115,8 +115,13 @@ impl Dispatcher {
     /// Lets go what may: deletes first, then evictions, each in the order of turns.
     fn let_go(&mut self) -> Vec<DispatchEffect> {
         let mut gone = Vec::new();
-        while !self.paused && self.overloaded_until.is_none() && self.flights.len() < self.cap {
-            let Some(uid) = self.deletes.first_pod().or_else(|| self.lanes.next()) else { break };
+        while !self.paused && self.flights.len() < self.cap {
+            let next = match self.overloaded_until {
+                None => self.deletes.first_pod().or_else(|| self.lanes.next()),
+                // What would come too late after the pause does not wait for it.
+                Some(until) => self.deletes.first_pod_due(until),
+            };
+            let Some(uid) = next else { break };
             self.leave_queue(&uid);
             let Some(wanted) = self.pods.get_mut(&uid) else { break };
             wanted.state = State::UnderWay;

@@ -21,7 +21,8 @@ pub enum Effect {
     /// Nothing that counts is left but our own pod: leadership is handed over first. The effects after this one ask for its
     /// eviction; who hands over drops them together with the drain.
     OnlyOwnPodLeft,
-    /// The watch has missed the end of a pod: the node's pods are to be listed anew ([`Input::Listed`](super::Input::Listed)).
+    /// The watch has missed the end of a pod, or is not open: the node's pods are to be listed anew, with a new watch
+    /// ([`Input::Listed`](super::Input::Listed), [`Input::Watch`](super::Input::Watch)).
     Relist,
     /// Something that people should hear of.
     Note(Note),

@@ -25,6 +25,10 @@ pub struct Settings {
     /// How long after the server said that a pod is gone the watch may take to say so before the pods are listed anew, and how far apart
     /// two such LISTs are.
     pub relist_after: Duration,
+    /// How long after it was opened the watch may take to tell what happened before.
+    pub caught_up_after: Duration,
+    /// How far apart LISTs are while the watch is not open and pods are left.
+    pub blind_relist_after: Duration,
     /// A terminating pod is shortened only if it would outlive the deadline by more than this: API servers round to seconds, and clocks differ.
     pub shorten_slack: Duration,
 }
@@ -40,6 +44,8 @@ impl Default for Settings {
             tell_blocked_after: seconds(30),
             stuck_after: seconds(60),
             relist_after: seconds(5),
+            caught_up_after: seconds(1),
+            blind_relist_after: seconds(10),
             shorten_slack: seconds(2),
         }
     }
@@ -67,6 +73,8 @@ pub enum Input {
     Changed(Pod),
     /// A pod is no longer in the API.
     Gone(PodUid),
+    /// How the watch of the pods does. As long as nothing is said of it, it counts as open.
+    Watch(WatchState),
     /// The answer to [`Effect::AskDaemonSet`](super::Effect::AskDaemonSet).
     DaemonSet {
         /// Its namespace.
@@ -95,6 +103,15 @@ pub enum Input {
     Release,
     /// Time has passed.
     Tick,
+}
+
+/// How the watch of a node's pods does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WatchState {
+    /// What was listed is kept up to date.
+    Open,
+    /// Not open (yet, or any more): nothing is known of changes since the last LIST.
+    Blind,
 }
 
 /// What is known of a DaemonSet that owns a pod.

@@ -11,19 +11,9 @@ use super::{
     daemon_sets::{DaemonSetKey, DaemonSets, Lookup},
     pod::{Belongs, Entry, Rules, Tally, Wish},
     status,
+    view::View,
 };
 use crate::domain::{ApiAnswer, Moment, MomentExt, NodeName, Pod, PodKey, PodUid};
-
-/// What is known of the pods, and how well.
-#[derive(Debug, Default)]
-struct View {
-    /// When they were listed last.
-    listed_at: Option<Moment>,
-    /// A LIST was asked for, because the watch cannot be relied on.
-    relisting: bool,
-    /// The watch should have told of the end of a pod long ago.
-    missed: bool,
-}
 
 /// The drain of one node.
 #[derive(Debug)]
@@ -89,6 +79,9 @@ impl Drain {
             return Vec::new();
         }
         self.take(now, input);
+        if self.view.has_caught_up(now) {
+            self.look_at_all(now);
+        }
         self.look_at_due(now);
         self.end_if_over(now);
         if !self.over {
@@ -106,6 +99,11 @@ impl Drain {
                 }
             }
             Input::Gone(uid) => self.remove(now, &uid),
+            Input::Watch(state) => {
+                if self.view.watch(now, state, &self.settings) {
+                    self.look_at_all(now);
+                }
+            }
             Input::DaemonSet { namespace, name, state } => self.daemon_set(now, (namespace, name), state),
             Input::Paused if !self.paused => {
                 self.paused = true;
@@ -128,7 +126,7 @@ impl Drain {
     /// What to send for a pod that the dispatcher let go, computed for `now`; `None`: nothing is wanted for it any more.
     #[must_use]
     pub fn order(&self, uid: &PodUid, now: Moment) -> Option<Order> {
-        self.pods.get(uid)?.order(&self.rules(), now)
+        self.pods.get(uid)?.order(&self.rules(now), now)
     }
 
     /// When it wants an [`Input::Tick`].
@@ -164,12 +162,14 @@ impl Drain {
 
     // ---- pods ----
 
-    fn rules(&self) -> Rules {
+    fn rules(&self, now: Moment) -> Rules {
         Rules {
             limits: self.limits,
             settings: self.settings,
             still: self.paused || self.over,
             own_may_go: self.view.listed_at.is_some() && self.tally.others == 0,
+            known_until: self.view.known_until(now),
+            blind: self.view.is_blind(),
         }
     }
 
@@ -177,7 +177,7 @@ impl Drain {
     fn listed(&mut self, now: Moment, pods: Vec<Pod>) {
         let seen: BTreeSet<PodUid> = pods.iter().map(|p| p.uid.clone()).collect();
         let lost: Vec<PodUid> = self.pods.keys().filter(|uid| !seen.contains(*uid)).cloned().collect();
-        self.view = View { listed_at: Some(now), relisting: false, missed: false };
+        self.view.listed(now);
         let changed: Vec<_> = pods.into_iter().filter_map(|pod| self.insert(pod, Some(now))).collect();
         for uid in lost {
             self.remove(now, &uid);
@@ -220,24 +220,36 @@ impl Drain {
 
     /// Finds out whether a DaemonSet's pod counts, or asks.
     fn sort_in(&mut self, uid: &PodUid) {
-        let Some(entry) = self.pods.get_mut(uid).filter(|e| e.belongs == Belongs::Unknown && e.gone.is_none()) else { return };
+        let Some(entry) = self.pods.get(uid).filter(|e| e.belongs == Belongs::Unknown && e.gone.is_none()) else { return };
         let Some(owner) = &entry.pod.owner else { return };
         let key = (entry.pod.key.namespace.clone(), owner.name.clone());
         match self.daemon_sets.look_up(&key, uid) {
-            Lookup::Known(DaemonSetState::Gone) => {
-                entry.belongs = Belongs::Counts;
-                self.out.push(Effect::Note(Note::OrphanedDaemonSet { pod: entry.pod.key.clone(), daemon_set: key.1 }));
-            }
-            Lookup::Known(DaemonSetState::There | DaemonSetState::Unreadable) => entry.belongs = Belongs::Untouched,
+            Lookup::Known(state) => self.belongs_to(uid, state),
             Lookup::Ask => self.out.push(Effect::AskDaemonSet { namespace: key.0, name: key.1 }),
             Lookup::Wait => {}
         }
     }
 
+    /// This is known of the DaemonSet that owns a pod.
+    fn belongs_to(&mut self, uid: &PodUid, state: DaemonSetState) {
+        let Some(entry) = self.pods.get_mut(uid).filter(|e| e.belongs == Belongs::Unknown) else { return };
+        let Some(owner) = &entry.pod.owner else { return };
+        match state {
+            DaemonSetState::Gone => {
+                entry.belongs = Belongs::Counts;
+                self.out.push(Effect::Note(Note::OrphanedDaemonSet { pod: entry.pod.key.clone(), daemon_set: owner.name.clone() }));
+            }
+            DaemonSetState::There | DaemonSetState::Unreadable => entry.belongs = Belongs::Untouched,
+        }
+    }
+
     fn daemon_set(&mut self, now: Moment, key: DaemonSetKey, state: DaemonSetState) {
+        let name = key.1.clone();
         for uid in self.daemon_sets.answer(key, state) {
-            let Some(before) = self.pods.get(&uid).map(Entry::tally) else { continue };
-            self.sort_in(&uid);
+            // It may have been adopted by another one meanwhile.
+            let owned = |e: &&Entry| e.pod.owner.as_ref().is_some_and(|o| o.name == name);
+            let Some(before) = self.pods.get(&uid).filter(owned).map(Entry::tally) else { continue };
+            self.belongs_to(&uid, state);
             if let Some(entry) = self.pods.get(&uid) {
                 self.tally.replace(before, entry.tally());
             }
@@ -291,9 +303,11 @@ impl Drain {
 
     /// Tells the dispatcher what is wanted for a pod, if that is new; says aloud what has to be; sets its timer.
     fn look_at_one(&mut self, now: Moment, uid: &PodUid, matters: bool) {
-        let rules = self.rules();
+        let rules = self.rules(now);
         let Some(entry) = self.pods.get_mut(uid) else { return };
-        entry.age(&rules.settings, now);
+        let before = entry.tally();
+        entry.age(&rules);
+        self.tally.replace(before, entry.tally());
         self.view.missed |= entry.gone.is_some_and(|at| at.plus(rules.settings.relist_after) <= now);
         if let Some(block) = entry.block.as_mut().filter(|b| !b.told && b.since.plus(rules.settings.tell_blocked_after) <= now) {
             block.told = true;

@@ -33,6 +33,7 @@ mod pod;
 
 mod status;
 mod turn;
+mod view;
 mod wanted;
 
 #[cfg(test)]
@@ -43,7 +44,7 @@ pub use dispatch::{DispatchEffect, DispatchInput, DispatchSettings, DispatchStat
 pub use dispatcher::Dispatcher;
 pub use effect::{DeleteWhy, Effect, Note, Order, Outcome};
 pub use force::{ForceAfter, Limits};
-pub use input::{DaemonSetState, Input, NodeCondition, Settings, Start};
+pub use input::{DaemonSetState, Input, NodeCondition, Settings, Start, WatchState};
 pub use machine::Drain;
 pub use status::{BlockReason, Blocked, Counts, Phase, Status};
 pub use turn::Turn;

@@ -37,6 +37,8 @@ impl Patience {
     pub(super) fn wait(&mut self, class: Class, tries: u32, delete: bool) -> Option<Duration> {
         let doubled = |first: Duration, most: Duration| first.saturating_mul(1 << tries.min(10)).min(most);
         let wait = match class {
+            // Evictions wait for the end of the pause; a delete may go before that, but not at once again.
+            Class::Overload { retry_after } if delete => retry_after.max(seconds(1)),
             Class::Accepted | Class::Overload { .. } => return None,
             Class::BudgetLagging { retry_after } => self.at_least(retry_after.max(seconds(1)).mul_f64(2.0 / 3.0)).max(retry_after),
             Class::Conflict => self.at_least(doubled(BACK_OFF, seconds(8))),

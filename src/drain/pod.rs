@@ -19,10 +19,17 @@ pub(super) enum Belongs {
 impl Belongs {
     /// What can be said without asking anybody; `Unknown` for a DaemonSet's pod.
     ///
-    /// Finished pods stay: their logs and status are of use, and they hold nothing. Mirror pods belong to the kubelet. A
-    /// toleration that names our taint says that the pod wants to stay to the end.
-    pub(super) fn at_first_sight(pod: &Pod) -> Self {
-        if pod.phase.is_finished() || pod.mirror || pod.tolerates_us {
+    /// Finished pods stay: their logs and status are of use, and they hold nothing. One that is being deleted still holds its volumes,
+    /// until the kubelet has taken its object away.
+    fn at_first_sight(pod: &Pod) -> Self {
+        if pod.phase.is_finished() && pod.deletion.is_none() { Self::Untouched } else { Self::by_kind(pod) }
+    }
+
+    /// The same, whatever its phase is.
+    ///
+    /// Mirror pods belong to the kubelet. A toleration that names our taint says that the pod wants to stay to the end.
+    fn by_kind(pod: &Pod) -> Self {
+        if pod.mirror || pod.tolerates_us {
             Self::Untouched
         } else if pod.owner.as_ref().is_some_and(|o| o.is_daemon_set()) {
             Self::Unknown
@@ -83,6 +90,10 @@ pub(super) struct Rules {
     pub(super) still: bool,
     /// Nothing that counts is left but our own pod.
     pub(super) own_may_go: bool,
+    /// Whatever had happened to pods by then is known.
+    pub(super) known_until: Moment,
+    /// Nothing will be known of what happens to pods.
+    pub(super) blind: bool,
 }
 
 /// One pod of a drain.
@@ -152,7 +163,8 @@ impl Entry {
 
     /// What is wanted for it now.
     pub(super) fn wish(&self, rules: &Rules, now: Moment) -> Wish {
-        if rules.still || !self.counts() {
+        // A DELETE of a finished pod takes its object away at once, before the kubelet is done with it.
+        if rules.still || !self.counts() || self.pod.phase.is_finished() {
             return Wish::Nothing;
         }
         if self.pod.deletion.is_some() {
@@ -164,7 +176,7 @@ impl Entry {
         let forced = self.delete_from(rules).is_some_and(|at| at <= now);
         match self.accepted_at {
             _ if forced => Wish::Delete(DeleteWhy::Forced),
-            Some(at) if now < at.plus(rules.settings.ask_again) => Wish::Nothing,
+            Some(at) if rules.known_until < at.plus(rules.settings.ask_again) => Wish::Nothing,
             _ => Wish::Evict,
         }
     }
@@ -181,8 +193,13 @@ impl Entry {
     fn delete_from(&self, rules: &Rules) -> Option<Moment> {
         let from = force::delete_from(rules.settings.force, &rules.limits, self.pod.grace)?;
         match self.accepted_at {
-            // Just accepted: its deletion time is on its way to us, unless the deadline cannot wait for it.
-            Some(at) => Some(at.plus(rules.settings.intercepted_after).min(rules.limits.force_at?.minus(force::SHORTEST)).max(from)),
+            // Just accepted, or not seen since: its deletion time is on its way to us, unless the deadline cannot wait for it.
+            Some(at) => {
+                let last = rules.limits.force_at?.minus(force::SHORTEST);
+                let intercepted = at.plus(rules.settings.intercepted_after);
+                let unseen = rules.blind && rules.known_until < intercepted;
+                Some(if unseen { last } else { intercepted.min(last) }.max(from))
+            }
             None => self.refused.map(|_| from),
         }
     }
@@ -207,17 +224,25 @@ impl Entry {
     }
 
     /// What time alone has made of it: stuck in its termination, or intercepted.
-    pub(super) fn age(&mut self, settings: &Settings, now: Moment) {
+    pub(super) fn age(&mut self, rules: &Rules) {
         if !self.counts() {
             return;
         }
+        let (settings, known_until) = (&rules.settings, rules.known_until);
         if let Some(deletion) = self.pod.deletion {
-            if self.block.is_none() && deletion.plus(settings.stuck_after) <= now {
+            if deletion.plus(settings.stuck_after) > known_until {
+                return;
+            }
+            if self.block.is_none() {
                 let reason = if self.pod.finalizers { BlockReason::Finalizer } else { BlockReason::TerminatingStuck };
                 self.block = Some(Box::new(Block { reason, message: String::new(), since: deletion, told: false }));
             }
+            // Nothing of it runs, and what still holds its object is not the kubelet.
+            if self.pod.finalizers && self.pod.phase.is_finished() {
+                self.belongs = Belongs::Untouched;
+            }
         } else if let Some(at) = self.accepted_at
-            && at.plus(settings.intercepted_after) <= now
+            && at.plus(settings.intercepted_after) <= known_until
         {
             self.refused = Some(BlockReason::Intercepted);
             self.blocked_by(BlockReason::Intercepted, String::new(), at);
@@ -231,19 +256,25 @@ impl Entry {
         self.block = Some(Box::new(Block { reason, message, since, told }));
     }
 
-    /// Takes what the watch says of it. Whether the dispatcher should hear of it too: its labels or readiness changed.
+    /// Takes what the watch says of it. Whether the dispatcher should hear of it too: anything changed. (It decides what that means, and both
+    /// keep the same pod, not two versions of it.)
     pub(super) fn update(&mut self, pod: Pod) -> bool {
-        let (before, first_sight) = (Belongs::at_first_sight(&self.pod), Belongs::at_first_sight(&pod));
-        // What became known of its DaemonSet still holds, unless it has another owner by now.
-        if first_sight != Belongs::Unknown || before != Belongs::Unknown || pod.owner != self.pod.owner {
-            self.belongs = first_sight;
+        if *self.pod == pod {
+            return false;
+        }
+        let (before, kind) = (Belongs::by_kind(&self.pod), Belongs::by_kind(&pod));
+        let finished_before = self.pod.phase.is_finished() && self.belongs == Belongs::Untouched;
+        if pod.phase.is_finished() && (finished_before || pod.deletion.is_none()) {
+            self.belongs = Belongs::Untouched;
+        } else if kind != Belongs::Unknown || before != Belongs::Unknown || pod.owner != self.pod.owner {
+            // What became known of its DaemonSet still holds, unless it has another owner by now.
+            self.belongs = kind;
         }
         if pod.deletion.is_some() && self.pod.deletion.is_none() {
             self.block = None;
         }
-        let matters = pod.ready != self.pod.ready || pod.phase != self.pod.phase || pod.labels != self.pod.labels;
         self.pod = Arc::new(pod);
-        matters
+        true
     }
 
     /// A LIST shows it. Where the server had said that it is gone that was no word on the pod (some webhook passed on a 404 of its own),

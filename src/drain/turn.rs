@@ -90,6 +90,12 @@ impl TurnQueue {
         self.nodes.get(node)?.1.first().map(|(_, uid)| uid.clone())
     }
 
+    /// The first pod of a node whose deadline is no later than this.
+    pub(super) fn first_pod_due(&self, until: Moment) -> Option<PodUid> {
+        let (_, node) = self.order.iter().find(|(turn, _)| turn.deadline <= until)?;
+        self.nodes.get(node)?.1.first().map(|(_, uid)| uid.clone())
+    }
+
     /// All pods in it, whether they may act or not.
     pub(super) fn pods(&self) -> impl Iterator<Item = &PodUid> {
         self.nodes.values().flat_map(|(_, pods)| pods.iter().map(|(_, uid)| uid))

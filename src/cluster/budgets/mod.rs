@@ -8,10 +8,10 @@ use std::{convert::Infallible, fmt, sync::Arc};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    Change, Cluster, Health, Problem, Target,
+    Change, Cluster, Health, Target,
     mirror::{self, Mirror},
     slim,
-    watch::{Collection, Decode, Decoded, ListWatch, Signal},
+    watch::{Collection, Decode, Decoded},
 };
 use crate::domain::{Budget, BudgetKey};
 
@@ -34,6 +34,9 @@ struct Inner {
 }
 
 struct Budgets;
+
+const WORDS: mirror::Words =
+    mirror::Words { fails: "the watch of disruption budgets fails", is_well_again: "the watch of disruption budgets is well again" };
 
 impl Decode for Budgets {
     type Object = Budget;
@@ -67,6 +70,16 @@ impl mirror::Object for Budget {
     fn is_older(&self, _: &Self) -> bool {
         // Nothing is learnt of budgets but by the watch, which tells in order.
         false
+    }
+}
+
+impl mirror::Watched for Budget {
+    fn key_of(meta: &slim::Meta) -> BudgetKey {
+        BudgetKey { namespace: meta.namespace.clone(), name: meta.name.clone() }
+    }
+
+    fn is_meant(&self, _: &slim::Meta) -> bool {
+        true
     }
 }
 
@@ -105,7 +118,7 @@ impl BudgetWatch {
     #[must_use]
     pub fn start(cluster: &Cluster) -> Self {
         let mirror = Arc::new(Mirror::default());
-        let watch = cluster.spawner().spawn_scoped(follow(cluster.clone(), mirror.clone()));
+        let watch = cluster.spawner().spawn_scoped(mirror::keep(cluster.clone(), collection(), Budgets, mirror.clone(), WORDS));
         Self(Arc::new(Inner { mirror, _watch: watch }))
     }
 
@@ -133,35 +146,13 @@ impl BudgetWatch {
     }
 }
 
-async fn follow(cluster: Cluster, mirror: Arc<Mirror<Budget>>) {
-    let collection = Collection {
+fn collection() -> Collection {
+    Collection {
         path: "/apis/policy/v1/poddisruptionbudgets",
         fields: None,
         listed: true,
         list: Target::ListBudgets,
         watch: Target::WatchBudgets,
         object: String::new(),
-    };
-    let mut watch = ListWatch::new(&cluster, collection, Budgets);
-    loop {
-        match watch.next().await {
-            Signal::Listing => mirror.listing(),
-            Signal::Listed(listed) => {
-                mirror.replace(listed.objects, |key| listed.unreadable.iter().any(|bad| bad.namespace == key.namespace && bad.name == key.name));
-            }
-            Signal::Watching => {
-                if let Some(since) = mirror.well() {
-                    tracing::info!(%since, "the watch of disruption budgets is well again");
-                }
-            }
-            Signal::Applied(_, budget) => mirror.apply(budget),
-            Signal::Deleted(meta, _) => mirror.delete(&BudgetKey { namespace: meta.namespace, name: meta.name }, |_| true),
-            Signal::Failing(error) => {
-                // A version that is too old is routine: everything is listed again.
-                if mirror.failing(cluster.clock().now()) && error.problem != Problem::Expired {
-                    tracing::warn!(%error, "the watch of disruption budgets fails");
-                }
-            }
-        }
     }
 }

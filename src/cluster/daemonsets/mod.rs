@@ -26,17 +26,18 @@ pub enum DaemonSetState {
     Unreadable,
 }
 
-/// For how long an answer counts.
+/// For how long it counts that one exists.
 const KNOWN: Duration = Duration::from_mins(10);
-/// For how long none counts: everybody who asks at once shares it.
-const UNREADABLE: Duration = Duration::from_secs(10);
+/// For how long anything else counts, so that everybody who asks at once shares it: one that is gone may be made anew at any time, and
+/// what cannot be told now may be told soon.
+const BRIEFLY: Duration = Duration::from_secs(10);
 /// How many are remembered.
 const MOST: usize = 1000;
 
 type Key = (String, String);
 type Slot = Arc<Mutex<Option<(Instant, DaemonSetState)>>>;
 
-/// Looks DaemonSets up, one GET for each in ten minutes, however many ask.
+/// Looks DaemonSets up, one GET for each that exists in ten minutes, however many ask.
 #[derive(Clone)]
 pub struct DaemonSets {
     cluster: Cluster,
@@ -66,7 +67,7 @@ impl DaemonSets {
                 Some((until, state)) if Instant::now() < until => state,
                 _ => {
                     let state = self.ask(namespace, name).await;
-                    let keep = if state == DaemonSetState::Unreadable { UNREADABLE } else { KNOWN };
+                    let keep = if state == DaemonSetState::There { KNOWN } else { BRIEFLY };
                     *known = Some((Instant::now() + keep, state));
                     state
                 }

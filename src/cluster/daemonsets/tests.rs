@@ -21,6 +21,16 @@ async fn one_get_answers_for_ten_minutes_however_many_ask() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_that_was_gone_is_found_again_within_seconds() {
+    let fake = Fake::default();
+    let sets = DaemonSets::new(&fake.cluster());
+    assert_eq!(sets.state("kube-system", "proxy").await, DaemonSetState::Gone);
+    fake.put(SETS, json!({"metadata": {"name": "proxy"}}));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(sets.state("kube-system", "proxy").await, DaemonSetState::There);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_cannot_be_told_is_asked_again_soon() {
     let fake = Fake::default();
     let sets = DaemonSets::new(&fake.cluster());
@@ -29,7 +39,7 @@ async fn what_cannot_be_told_is_asked_again_soon() {
     {
         fake.script(move |_| Some(fault.clone()));
         assert_eq!(sets.state("a", "b").await, DaemonSetState::Unreadable);
-        tokio::time::sleep(UNREADABLE).await;
+        tokio::time::sleep(BRIEFLY).await;
     }
     assert_eq!(fake.seen().len(), 4);
     fake.heal();

@@ -1,5 +1,6 @@
 //! A copy of a collection of objects, kept by a watch, and its changes for whoever follows them.
 
+mod keep;
 #[cfg(test)]
 mod tests;
 
@@ -10,6 +11,7 @@ use std::{
 
 use tokio::sync::Notify;
 
+pub(super) use self::keep::{Watched, Words, keep};
 use crate::domain::Moment;
 
 /// Whether a copy can be believed.
@@ -19,6 +21,8 @@ pub struct Health {
     pub synced: bool,
     /// Since when the watch has been failing; `None` while it is well.
     pub failing_since: Option<Moment>,
+    /// When it was last known to fail; `None`: never.
+    pub failed_at: Option<Moment>,
 }
 
 impl Health {
@@ -130,12 +134,16 @@ impl<T: Object> Mirror<T> {
         let health = &mut lock(&self.0).health;
         let is_new = health.failing_since.is_none();
         health.failing_since.get_or_insert(now);
+        health.failed_at = Some(now);
         is_new
     }
 
     /// The watch is well; says since when it was not.
-    pub(super) fn well(&self) -> Option<Moment> {
-        lock(&self.0).health.failing_since.take()
+    pub(super) fn well(&self, now: Moment) -> Option<Moment> {
+        let health = &mut lock(&self.0).health;
+        let since = health.failing_since.take()?;
+        health.failed_at = Some(now);
+        Some(since)
     }
 
     /// Waits until a complete list was read.

@@ -51,7 +51,7 @@ fn told(changes: &mut Changes<Thing>) -> Vec<String> {
 
 #[test]
 fn an_object_is_found_by_its_index_or_among_those_without_one() {
-    let mirror = Mirror::default();
+    let mirror: Mirror<Thing> = Mirror::default();
     let found = |index| mirror.find(&index).iter().map(|t| t.name).collect::<Vec<_>>();
     let without = || mirror.unindexed().iter().map(|t| t.name).collect::<Vec<_>>();
     mirror.apply(thing(1, 1, ""));

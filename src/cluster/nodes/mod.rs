@@ -17,7 +17,7 @@ use super::{
     Change, Cluster, ClusterError, Health, KeepLabels, Lane, Problem, Target,
     mirror::{self, Mirror},
     slim,
-    watch::{Collection, Decode, Decoded, ListWatch, Reader, Signal},
+    watch::{Collection, Decode, Decoded, Reader},
 };
 use crate::domain::{InstanceId, Node, NodeName};
 
@@ -50,6 +50,8 @@ const SHARED: Duration = Duration::from_secs(1);
 const LIST: Duration = Duration::from_mins(1);
 
 struct Nodes(KeepLabels);
+
+const WORDS: mirror::Words = mirror::Words { fails: "the watch of nodes fails", is_well_again: "the watch of nodes is well again" };
 
 impl Decode for Nodes {
     type Object = Node;
@@ -93,6 +95,16 @@ impl mirror::Object for Node {
     }
 }
 
+impl mirror::Watched for Node {
+    fn key_of(meta: &slim::Meta) -> NodeName {
+        meta.name.as_str().into()
+    }
+
+    fn is_meant(&self, meta: &slim::Meta) -> bool {
+        self.uid == meta.uid
+    }
+}
+
 impl NodeChanges {
     /// The next change; waits for one. `None` when there is no index any more. May be dropped at any await: nothing is lost.
     pub async fn next(&mut self) -> Option<NodeChange> {
@@ -116,7 +128,7 @@ impl NodeIndex {
     #[must_use]
     pub fn start(cluster: &Cluster, keep: KeepLabels) -> Self {
         let mirror = Arc::new(Mirror::default());
-        let watch = cluster.spawner().spawn_scoped(follow(cluster.clone(), keep.clone(), mirror.clone()));
+        let watch = cluster.spawner().spawn_scoped(mirror::keep(cluster.clone(), collection(), Nodes(keep.clone()), mirror.clone(), WORDS));
         Self(Arc::new(Inner { cluster: cluster.clone(), keep, mirror, fresh: Mutex::new(None), _watch: watch }))
     }
 
@@ -222,30 +234,4 @@ impl NodeIndex {
 
 fn unbuildable(target: Target, name: &NodeName, error: &kube::core::request::Error) -> ClusterError {
     ClusterError::silent(target.action(), name.as_str(), Problem::Invalid, error.to_string())
-}
-
-async fn follow(cluster: Cluster, keep: KeepLabels, mirror: Arc<Mirror<Node>>) {
-    let mut watch = ListWatch::new(&cluster, collection(), Nodes(keep));
-    loop {
-        match watch.next().await {
-            Signal::Listing => mirror.listing(),
-            Signal::Listed(listed) => {
-                // One that is there but cannot be read is kept as it was last: it must not look deleted.
-                mirror.replace(listed.objects, |name| listed.unreadable.iter().any(|bad| bad.name == name.as_str()));
-            }
-            Signal::Watching => {
-                if let Some(since) = mirror.well() {
-                    tracing::info!(%since, "the watch of nodes is well again");
-                }
-            }
-            Signal::Applied(_, node) => mirror.apply(node),
-            Signal::Deleted(meta, _) => mirror.delete(&meta.name.into(), |known| known.uid == meta.uid),
-            Signal::Failing(error) => {
-                // A version that is too old is routine: everything is listed again.
-                if mirror.failing(cluster.clock().now()) && error.problem != Problem::Expired {
-                    tracing::warn!(%error, "the watch of nodes fails");
-                }
-            }
-        }
-    }
 }

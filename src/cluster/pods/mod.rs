@@ -11,7 +11,7 @@ use std::{fmt, sync::Arc};
 use tokio::sync::mpsc;
 
 use self::{
-    table::{Attached, Envelope, Place, State, Table, Wide},
+    table::{Attached, Envelope, Failure, Place, State, Table, Wide},
     wide::{Command, Wanted},
 };
 use super::{
@@ -23,13 +23,17 @@ use crate::domain::{Moment, NodeName, Pod, PodUid};
 /// What happened to the pods of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PodEvent {
-    /// All pods that are on it: the first event after [`PodFeed::attach`], and again whenever the watch had to begin anew.
-    /// Those not in it are gone.
+    /// All pods that are on it: comes after [`PodFeed::attach`], and again whenever the watch had to begin anew. Those not in it are
+    /// gone. `Watching` or `Blind` follows, and again whenever that changes.
     Listed(Vec<Pod>),
     /// One of them is new or changed.
     Changed(Pod),
     /// One of them is gone.
     Gone(PodUid),
+    /// The watch is open: what was listed is kept up to date from now on.
+    Watching,
+    /// The watch is not open, yet or any more: nothing is known of changes until the next `Watching` or `Listed`.
+    Blind,
 }
 
 /// How pods are watched.
@@ -103,12 +107,12 @@ impl PodFeed {
     pub fn attach(&self, node: &NodeName) {
         let feed = &*self.0;
         let mut state = feed.table.lock();
-        state.remove(node);
+        let failing = state.remove(node);
         let own = state.nodes.values().filter(|a| matches!(a.place, Place::Own { .. })).count();
         if own < feed.settings.own_watches {
-            feed.attach_own(&mut state, node);
+            feed.attach_own(&mut state, node, failing);
         } else {
-            feed.attach_wide(&mut state, node);
+            feed.attach_wide(&mut state, node, failing);
         }
     }
 
@@ -134,16 +138,16 @@ impl PodFeed {
 }
 
 impl Feed {
-    fn attach_own(&self, state: &mut State, node: &NodeName) {
+    fn attach_own(&self, state: &mut State, node: &NodeName, failing: Option<Failure>) {
         let epoch = state.next_epoch();
         let watch = own::follow(self.cluster.clone(), self.table.clone(), self.events.clone(), node.clone(), epoch);
         let place = Place::Own { _watch: self.cluster.spawner().spawn_scoped(watch) };
-        state.nodes.insert(node.clone(), Attached::new(epoch, place));
+        state.nodes.insert(node.clone(), Attached::new(epoch, place, failing));
     }
 
-    fn attach_wide(&self, state: &mut State, node: &NodeName) {
+    fn attach_wide(&self, state: &mut State, node: &NodeName, failing: Option<Failure>) {
         let epoch = state.next_epoch();
-        state.nodes.insert(node.clone(), Attached::new(epoch, Place::Wide));
+        state.nodes.insert(node.clone(), Attached::new(epoch, Place::Wide, failing));
         let wide = state.wide.get_or_insert_with(|| {
             let (commands, receiver) = mpsc::unbounded_channel();
             tracing::debug!("many nodes are drained: following the pods of the whole cluster");
@@ -164,7 +168,7 @@ impl Feed {
         }
         state.wide = None;
         for node in &wide {
-            self.attach_own(state, node);
+            self.attach_own(state, node, None);
         }
     }
 }

@@ -16,23 +16,33 @@ use crate::{
 
 pub(super) async fn follow(cluster: Cluster, table: Table, events: mpsc::Sender<Envelope>, node: NodeName, epoch: u64) {
     let mut watch = ListWatch::new(&cluster, collection(Some(&node)), Pods::default());
+    // Nothing was said yet: an earlier attachment may have said that its watch is open.
+    let mut open = None;
     loop {
-        let event = match watch.next().await {
-            Signal::Listing => continue,
-            Signal::Listed(listed) => PodEvent::Listed(listed.objects),
-            Signal::Applied(_, pod) => PodEvent::Changed(pod),
-            Signal::Deleted(meta, _) => PodEvent::Gone(meta.uid.into()),
+        let was_open = open;
+        let events_of_it = match watch.next().await {
+            Signal::Listing => [None, None],
+            Signal::Listed(listed) => {
+                open = Some(false);
+                [Some(PodEvent::Listed(listed.objects)), Some(PodEvent::Blind)]
+            }
+            Signal::Applied(_, pod) => [Some(PodEvent::Changed(pod)), None],
+            Signal::Deleted(meta, _) => [Some(PodEvent::Gone(meta.uid.into())), None],
             Signal::Watching => {
                 table.well(&node, epoch);
-                continue;
+                open = Some(true);
+                [(was_open != open).then_some(PodEvent::Watching), None]
             }
             Signal::Failing(error) => {
                 table.failing(&node, epoch, cluster.clock().now(), error);
-                continue;
+                open = Some(false);
+                [(was_open != open).then_some(PodEvent::Blind), None]
             }
         };
-        if events.send(Envelope { node: node.clone(), epoch, event }).await.is_err() {
-            return;
+        for event in events_of_it.into_iter().flatten() {
+            if events.send(Envelope { node: node.clone(), epoch, event }).await.is_err() {
+                return;
+            }
         }
     }
 }

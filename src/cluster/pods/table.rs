@@ -35,8 +35,11 @@ pub(super) struct State {
 pub(super) struct Attached {
     pub(super) epoch: u64,
     pub(super) place: Place,
-    failing: Option<(Moment, ClusterError)>,
+    failing: Option<Failure>,
 }
+
+/// Since when a watch fails, and why it did last.
+pub(super) type Failure = (Moment, ClusterError);
 
 pub(super) enum Place {
     /// It has a watch of its own, which ends when this is dropped.
@@ -51,8 +54,9 @@ pub(super) struct Wide {
 }
 
 impl Attached {
-    pub(super) const fn new(epoch: u64, place: Place) -> Self {
-        Self { epoch, place, failing: None }
+    /// `failing`: what is known of an earlier attachment of the node; a new one mends nothing by itself.
+    pub(super) const fn new(epoch: u64, place: Place, failing: Option<Failure>) -> Self {
+        Self { epoch, place, failing }
     }
 }
 
@@ -62,12 +66,14 @@ impl State {
         self.last_epoch
     }
 
-    pub(super) fn remove(&mut self, node: &NodeName) {
-        let removed = self.nodes.remove(node);
-        if let (Some(Attached { place: Place::Wide, .. }), Some(wide)) = (removed, &self.wide) {
+    /// Ends an attachment; how it was failing.
+    pub(super) fn remove(&mut self, node: &NodeName) -> Option<Failure> {
+        let removed = self.nodes.remove(node)?;
+        if let (Place::Wide, Some(wide)) = (removed.place, &self.wide) {
             // It ends only with the feed.
             wide.commands.send(Command::Remove(node.clone())).ok();
         }
+        removed.failing
     }
 
     pub(super) fn in_wide(&self) -> Vec<NodeName> {
@@ -104,7 +110,7 @@ impl Table {
         }
     }
 
-    pub(super) fn failure(&self, node: &NodeName) -> Option<(Moment, ClusterError)> {
+    pub(super) fn failure(&self, node: &NodeName) -> Option<Failure> {
         self.lock().nodes.get(node).and_then(|a| a.failing.clone())
     }
 }

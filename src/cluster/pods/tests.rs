@@ -25,6 +25,7 @@ async fn told(events: &mut PodEvents, wait: Duration) -> Vec<String> {
             }
             PodEvent::Changed(pod) => format!("{node}: {}{}", pod.key.name, if pod.deletion.is_some() { " terminating" } else { "" }),
             PodEvent::Gone(uid) => format!("{node}: gone {uid}"),
+            PodEvent::Watching | PodEvent::Blind => continue,
         });
     }
     all
@@ -129,6 +130,46 @@ async fn a_feed_that_fails_says_since_when_and_recovers() {
         assert_eq!(told(&mut events, seconds(11)).await, ["a: p1"], "{own_watches}");
         assert_eq!(feed.failing_since(&node), None);
         assert_eq!(feed.last_error(&node), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whether_the_watch_is_open_is_said_in_the_order_in_which_things_happen() {
+    async fn words(events: &mut PodEvents, wait: Duration) -> Vec<&'static str> {
+        let mut all = Vec::new();
+        while let Ok(Some((_, event))) = tokio::time::timeout(wait, events.next()).await {
+            all.push(match event {
+                PodEvent::Listed(_) => "listed",
+                PodEvent::Changed(_) => "changed",
+                PodEvent::Gone(_) => "gone",
+                PodEvent::Watching => "watching",
+                PodEvent::Blind => "blind",
+            });
+        }
+        all
+    }
+    for own_watches in [1, 0] {
+        let fake = Fake::default();
+        let (feed, mut events) = feed(&fake, own_watches);
+        feed.attach(&"a".into());
+        let begun = words(&mut events, seconds(1)).await;
+        assert_eq!((begun[0], begun[begun.len() - 1]), ("listed", "watching"), "{own_watches}: {begun:?}");
+        fake.script(|_| Some(Fault::Broken));
+        fake.cut(true);
+        assert_eq!(words(&mut events, Duration::from_mins(3)).await, ["blind"], "{own_watches}: said once");
+        fake.put(PODS, pod("p1", "a"));
+        fake.heal();
+        assert_eq!(words(&mut events, seconds(11)).await, ["watching", "changed"], "{own_watches}");
+        // A LIST that succeeds says nothing of the watch.
+        fake.script(|s| s.is_watch().then_some(Fault::Broken));
+        fake.cut(true);
+        feed.attach(&"a".into());
+        let blind = words(&mut events, seconds(30)).await;
+        assert!(!blind.contains(&"watching"), "{own_watches}: {blind:?}");
+        assert!(feed.failing_since(&"a".into()).is_some());
+        let since = feed.failing_since(&"a".into());
+        feed.attach(&"a".into());
+        assert_eq!(feed.failing_since(&"a".into()), since, "listing anew mends nothing");
     }
 }
 

@@ -63,6 +63,8 @@ struct Task {
     rounds: u64,
     /// The watch knows from where it follows.
     anchored: bool,
+    /// The watch is open.
+    open: bool,
     /// Why the watch fails, while it does.
     failing: Option<ClusterError>,
 }
@@ -75,7 +77,18 @@ pub(super) async fn follow(cluster: Cluster, table: Table, events: mpsc::Sender<
     let decode = Pods { wanted: Some(wanted.clone()) };
     let mut watch = ListWatch::new(&cluster, collection(None), decode);
     let (answers, mut answered) = mpsc::unbounded_channel();
-    let mut task = Task { cluster, table, events, wanted, nodes: BTreeMap::new(), answers, rounds: 0, anchored: false, failing: None };
+    let mut task = Task {
+        cluster,
+        table,
+        events,
+        wanted,
+        nodes: BTreeMap::new(),
+        answers,
+        rounds: 0,
+        anchored: false,
+        open: false,
+        failing: None,
+    };
     loop {
         let done = tokio::select! {
             biased;
@@ -138,12 +151,25 @@ impl Task {
                 self.send(&node, epoch, event).await?;
             }
         }
+        self.send(&node, epoch, if self.open { PodEvent::Watching } else { PodEvent::Blind }).await
+    }
+
+    /// The watch was opened, or is not open any more: said to the nodes that rely on it. (To the others after their LIST.)
+    async fn turn(&mut self, open: bool) -> Result<(), Over> {
+        if std::mem::replace(&mut self.open, open) == open {
+            return Ok(());
+        }
+        let live: Vec<_> =
+            self.nodes.iter().filter(|(_, n)| matches!(n.phase, Phase::Live { .. })).map(|(name, n)| (name.clone(), n.epoch)).collect();
+        for (name, epoch) in live {
+            self.send(&name, epoch, if open { PodEvent::Watching } else { PodEvent::Blind }).await?;
+        }
         Ok(())
     }
 
     async fn signal(&mut self, signal: Signal<Pod>) -> Result<(), Over> {
         match signal {
-            Signal::Listing => Ok(()),
+            Signal::Listing => self.turn(false).await,
             Signal::Listed(_) => {
                 self.anchored = true;
                 let nodes: Vec<_> = self.nodes.iter().map(|(name, node)| (name.clone(), node.epoch)).collect();
@@ -158,7 +184,7 @@ impl Task {
                 for (name, node) in self.nodes.iter().filter(|(_, node)| matches!(node.phase, Phase::Live { .. })) {
                     self.table.well(name, node.epoch);
                 }
-                Ok(())
+                self.turn(true).await
             }
             Signal::Failing(error) => {
                 let now = self.cluster.clock().now();
@@ -166,7 +192,7 @@ impl Task {
                     self.table.failing(name, node.epoch, now, error.clone());
                 }
                 self.failing = Some(error);
-                Ok(())
+                self.turn(false).await
             }
             Signal::Applied(meta, pod) => match pod.node.clone() {
                 Some(node) => self.change(&node, meta.version, PodEvent::Changed(pod)).await,

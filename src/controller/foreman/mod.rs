@@ -26,7 +26,7 @@ use super::context::Term;
 use crate::{
     cluster::{BudgetChanges, BudgetEvent, NodeChange, NodeChanges, PodEvent, PodEvents, PodFeed, PodFeedSettings},
     domain::{HookKey, InstanceId, Moment, MomentExt, NodeName, seconds},
-    drain::{self, DispatchEffect, DispatchInput, Dispatcher, Effect, Input},
+    drain::{self, DispatchEffect, DispatchInput, Dispatcher, Effect, Input, WatchState},
     lifecycle::HookFacts,
     observe::Loop,
     record::Record,
@@ -98,9 +98,9 @@ pub(super) struct Foreman {
     /// UIDs of Nodes that are gone and still in the index: its watch is behind.
     buried: BTreeSet<String>,
     paused: bool,
-    /// When the index was last seen failing.
-    outage: Option<Moment>,
     told_at: Moment,
+    /// When it was last said aloud that watches of pods fail.
+    blind_told: Option<Moment>,
     dirty: BTreeSet<NodeName>,
     unreported: BTreeSet<NodeName>,
     reported_at: Moment,
@@ -136,8 +136,8 @@ impl Foreman {
             ghosts: BTreeMap::new(),
             buried: BTreeSet::new(),
             paused: false,
-            outage: None,
             told_at: now,
+            blind_told: None,
             dirty: BTreeSet::new(),
             unreported: BTreeSet::new(),
             reported_at: now,
@@ -236,6 +236,8 @@ impl Foreman {
             PodEvent::Listed(pods) => Input::Listed(pods),
             PodEvent::Changed(pod) => Input::Changed(pod),
             PodEvent::Gone(uid) => Input::Gone(uid),
+            PodEvent::Watching => Input::Watch(WatchState::Open),
+            PodEvent::Blind => Input::Watch(WatchState::Blind),
         };
         self.step(node, input);
     }
@@ -354,10 +356,8 @@ impl Foreman {
     /// What is looked at once a second while anything is drained.
     fn regularly(&mut self) {
         let now = self.term.clock.now();
-        if self.term.nodes.state().failing_since.is_some() {
-            self.outage = Some(now);
-        }
         self.look_for_unreachable();
+        self.tell_blind(now);
         let all: Vec<NodeName> = self.courses.keys().cloned().collect();
         self.label_due(all.iter());
         self.count_pods();

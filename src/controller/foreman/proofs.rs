@@ -115,7 +115,9 @@ impl Foreman {
         if silent.is_empty() {
             return;
         }
-        let calm = self.outage.is_none_or(|at| now >= at.plus(AFTER_OUTAGE));
+        // Asked of the index, which has seen more than this term: an outage ends terms.
+        let index = self.term.nodes.state();
+        let calm = index.failing_since.is_none() && index.failed_at.is_none_or(|at| now >= at.plus(AFTER_OUTAGE));
         let all = self.term.nodes.all();
         let unknown = all.iter().filter(|n| n.ready == Ready::Unknown).count();
         let few = unknown * 2 <= all.len() || all.len() <= 2;

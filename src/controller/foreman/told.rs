@@ -8,13 +8,16 @@ use super::Foreman;
 use crate::{
     cluster::{About, EventNote, Severity},
     config::PodEvents,
-    domain::{NodeName, PodKey, PodUid},
+    domain::{Moment, MomentExt, NodeName, PodKey, PodUid, seconds},
     drain::{BlockReason, Note, Outcome},
     observe::{DrainEnd, PodState},
 };
 
 /// How many pods an Event names.
 const NAMED: usize = 10;
+
+/// So long a watch of pods may fail before it is said aloud.
+const BLIND: Duration = seconds(30);
 
 impl Foreman {
     pub(super) fn tell_note(&mut self, node: &NodeName, note: Note) {
@@ -60,6 +63,19 @@ impl Foreman {
                     format!("{pod} is drained: its DaemonSet {daemon_set} does not exist"),
                 );
             }
+        }
+    }
+
+    /// Says once a minute that watches of pods fail, once one of them does for a while.
+    pub(super) fn tell_blind(&mut self, now: Moment) {
+        if self.blind_told.is_some_and(|at| now < at.plus(seconds(60))) {
+            return;
+        }
+        let long = |name: &&NodeName| self.feed.failing_since(name).is_some_and(|since| now >= since.plus(BLIND));
+        let blind: Vec<&NodeName> = self.courses.iter().filter(|(_, c)| c.drain.is_some()).map(|(name, _)| name).filter(long).collect();
+        if let Some((node, error)) = blind.first().and_then(|name| Some((*name, self.feed.last_error(name)?))) {
+            warn!(%node, nodes = blind.len(), %error, "The pods of draining nodes cannot be watched; they are listed now and then.");
+            self.blind_told = Some(now);
         }
     }
 

@@ -40,25 +40,34 @@ impl Drain {
         self.view.listed_at.is_some() && self.tally.left == 0
     }
 
-    /// When the pods are to be listed anew; `None` while nothing is doubted, or a LIST is awaited.
+    /// It is empty, and that can be relied on as of a moment at which nothing was on its way to it any more.
+    fn is_empty(&self, now: Moment) -> bool {
+        self.looks_empty() && self.tally.gone == 0 && self.empty_from() <= self.view.known_until(now)
+    }
+
+    /// When the pods are to be listed anew; `None` while the watch can be relied on, or a LIST is awaited.
     ///
     /// A 404 says that a pod is gone, and that the watch has not said so: what else it has not told only a LIST shows. So one is
-    /// asked for before the drain ends, and where the watch still has not told after a while.
+    /// asked for before the drain ends, and where the watch still has not told after a while. The same while the watch is not open.
     fn relist_from(&self) -> Option<Moment> {
         let listed = self.view.listed_at.filter(|_| !self.view.relisting)?;
-        if self.tally.gone == 0 {
-            return None;
-        }
-        let wanted = if self.view.missed { Some(listed) } else { self.looks_empty().then(|| self.empty_from()) };
-        Some(wanted?.max(listed.plus(self.settings.relist_after)))
+        let (doubted, blind) = (self.tally.gone > 0, self.view.is_blind());
+        let wanted = match self.looks_empty() {
+            _ if doubted && self.view.missed => listed,
+            true if doubted || blind => self.empty_from(),
+            false if blind => listed.plus(self.settings.blind_relist_after),
+            _ => return None,
+        };
+        Some(wanted.max(listed.plus(self.settings.relist_after)))
     }
 
     /// When the drain, as it is now, has something to do by time alone that is not about one pod.
     pub(super) fn next_end(&self) -> Option<Moment> {
-        // While a LIST is awaited only its answer tells more.
-        let empty = (self.looks_empty() && self.tally.gone == 0).then(|| self.empty_from());
+        // While nothing new can be known, or a LIST is awaited, only that tells more.
+        let empty = (self.looks_empty() && self.tally.gone == 0 && !self.view.is_blind()).then(|| self.empty_from());
+        let empty = empty.max(empty.and_then(|_| self.view.catches_up_at()));
         let (unreachable, end) = if self.paused { (None, None) } else { (self.unreachable_until(), self.limits.end_at) };
-        [empty, self.relist_from(), unreachable, end].into_iter().flatten().min()
+        [empty, self.view.catches_up_at(), self.relist_from(), unreachable, end].into_iter().flatten().min()
     }
 
     pub(super) fn end_if_over(&mut self, now: Moment) {
@@ -66,10 +75,10 @@ impl Drain {
             return;
         }
         if self.relist_from().is_some_and(|at| at <= now) {
-            self.view.relisting = true;
+            self.view.relist();
             self.out.push(Effect::Relist);
         }
-        if self.looks_empty() && self.tally.gone == 0 && self.empty_from() <= now {
+        if self.is_empty(now) {
             self.end(Outcome::Empty);
         } else if self.paused {
             // The deadline stands and is shown, but ends nothing.

@@ -38,6 +38,12 @@ fn a_409_tells_another_uid_from_a_conflict() {
 }
 
 #[test]
+fn a_409_of_a_webhook_says_nothing_of_the_pod() {
+    let message = "admission webhook \"x\" denied the request: Precondition failed: UID in precondition: a, UID in object meta: b";
+    assert_eq!(class(409, "Conflict", message), Class::Webhook);
+}
+
+#[test]
 fn a_429_of_a_budget_is_a_matter_of_this_pod() {
     assert_eq!(classify(&refused_by_budget()), Class::Budget);
     assert_eq!(classify(&refused_by_budget()).blocks(), Some(BlockReason::Pdb));
@@ -57,6 +63,13 @@ fn s07_a_429_without_causes_is_overload_and_not_a_budget() {
     assert_eq!(class(429, "", ""), Class::Overload { retry_after: seconds(1) });
     assert_eq!(classify(&with(answer(429, "TooManyRequests", "storage is (re)initializing"), 1)), Class::Overload { retry_after: seconds(1) });
     assert_eq!(classify(&overload(None)).blocks(), Some(BlockReason::ApiOverload));
+}
+
+#[test]
+fn no_retry_after_is_taken_for_longer_than_thirty_seconds() {
+    assert_eq!(classify(&overload(Some(3600))), Class::Overload { retry_after: seconds(30) });
+    assert_eq!(classify(&with(lagging(), 3600)), Class::BudgetLagging { retry_after: seconds(30) });
+    assert_eq!(classify(&overload(Some(29))), Class::Overload { retry_after: seconds(29) }, "honoured within");
 }
 
 #[test]

@@ -58,6 +58,34 @@ fn s07_overload_holds_everything_until_retry_after() {
 }
 
 #[test]
+fn a_delete_whose_deadline_is_over_before_the_pause_is_does_not_wait_for_it() {
+    let mut b = Bench::new();
+    b.turn("soon", true, 15, 1);
+    b.turn("later", false, 40, 1);
+    b.want(at(0), "later", pod("a"));
+    b.answer(at(0), "a", Class::Overload { retry_after: seconds(30) });
+    assert!(b.delete(at(1), "later", other("later")).is_empty());
+    assert_eq!(b.delete(at(1), "soon", other("soon")), ["soon"]);
+    // Refused for the same reason it is tried again after a while, not at once.
+    assert!(b.answer(at(1), "soon", Class::Overload { retry_after: seconds(20) }).is_empty());
+    assert_eq!(b.d.next_wake(), Some(at(6)));
+    assert_eq!(b.step(at(6), DispatchInput::Tick), ["soon"]);
+    assert_eq!(b.step(at(30), DispatchInput::Tick), ["later", "a"]);
+}
+
+#[test]
+fn what_is_said_to_be_gone_is_not_asked_for_again_at_once_unless_its_drain_says_so() {
+    for class in [Class::Gone, Class::OtherUid] {
+        let mut b = Bench::new();
+        b.want(at(0), "n1", pod("a"));
+        assert!(b.answer(at(0), "a", class).is_empty());
+        assert!(b.d.next_wake().unwrap() >= at_ms(250), "the drain may know better");
+        b.step(at(0), DispatchInput::Unwant { uid: "a".into() });
+        assert_eq!((b.d.status(), b.d.next_wake()), (DispatchStatus::default(), None));
+    }
+}
+
+#[test]
 fn turns_go_by_urgency_then_deadline_then_pods_left() {
     let mut b = Bench::new();
     b.budget(at(0), 0);

@@ -87,10 +87,11 @@ impl Judge {
         assert_eq!((&pod.key, pod.node.as_ref()), (order.pod(), Some(node)), "its own UID, on its own node");
         assert!(!pod.mirror && !pod.tolerates_us && !pod.phase.is_finished(), "{pod:?} does not count");
         assert!(!self.paused.contains(node) && !self.paused_all, "the brake is on");
-        assert!(self.overloaded_until.is_none_or(|until| until <= now), "a pause");
         self.in_flight += 1;
         assert!(self.in_flight <= 32);
         let limits = self.limits[node];
+        let too_late = |until| matches!(order, Order::Delete { .. }) && limits.force_at.is_some_and(|at| at <= until);
+        assert!(self.overloaded_until.is_none_or(|until| until <= now || too_late(until)), "a pause");
         match order {
             Order::Evict { grace, .. } => {
                 assert_eq!(pod.deletion, None, "it is terminating already");

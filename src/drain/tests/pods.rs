@@ -54,11 +54,23 @@ fn s16_an_orphan_of_a_daemon_set_is_drained_with_a_warning() {
     let effects = d.step(at(1), daemon_set("ds", DaemonSetState::Gone));
     assert_eq!(wants(&effects), [("a".into(), false)]);
     assert!(matches!(notes(&effects)[..], [Note::OrphanedDaemonSet { .. }]));
-    // A change of it says nothing new; another pod of the same set is known at once.
+    // A change of it says nothing new.
     let effects = d.step(at(2), Input::Changed(Pod { ready: false, ..daemon("a", "ds") }));
     assert!(notes(&effects).is_empty());
+}
+
+#[test]
+fn s16_a_daemon_set_that_was_gone_is_asked_for_again_with_each_new_pod() {
+    let mut d = drain(limits(110));
+    d.step(at(0), Input::Listed(vec![daemon("a", "ds")]));
+    d.step(at(1), daemon_set("ds", DaemonSetState::Gone));
+    // It was deleted with its pods left and is there again: what it makes from now on must stay.
     let effects = d.step(at(2), Input::Changed(daemon("b", "ds")));
-    assert_eq!((wants(&effects), asked(&effects)), (vec![("b".into(), false)], vec![]));
+    assert_eq!((wants(&effects), asked(&effects)), (vec![], vec!["ds".into()]));
+    assert_eq!(asked(&d.step(at(2), Input::Changed(daemon("c", "ds")))), [] as [&str; 0], "asked already");
+    assert_eq!(wants(&d.step(at(3), daemon_set("ds", DaemonSetState::There))), []);
+    let effects = d.step(at(4), Input::Changed(daemon("d", "ds")));
+    assert_eq!((wants(&effects), asked(&effects)), (vec![], vec![]), "it is there: that holds");
 }
 
 #[test]
@@ -171,6 +183,7 @@ fn a_pod_that_is_listed_after_a_404_counts_and_is_deleted_at_its_time() {
     let effects = d.step(at(6), Input::Listed(vec![pod("a")]));
     assert_eq!((wants(&effects), relists(&effects)), (vec![("a".into(), false)], false));
     assert_eq!((d.status(at(6)).counts.blocked, d.status(at(6)).blocked[0].reason), (1, BlockReason::Error));
+    d.step(at(6), Input::Watch(WatchState::Open));
     // Its 404 is a failure like any other from now on: no LIST follows, and it still counts.
     let effects = d.step(at(7), not_found(evict("a", Some(30))));
     assert_eq!((relists(&effects), d.status(at(7)).counts.left), (false, 1));
@@ -195,6 +208,78 @@ fn a_404_that_the_watch_does_not_confirm_is_looked_into_while_other_pods_are_lef
     assert_eq!(d.next_wake(), Some(at(11)));
     assert!(relists(&d.step(at(11), Input::Tick)));
     assert_eq!(ended(&d.step(at(11), Input::Listed(vec![]))), Some(&Outcome::Empty));
+}
+
+#[test]
+fn s19_a_watch_that_is_not_open_proves_no_node_empty_but_a_later_list_does() {
+    let mut d = drain(limits(110));
+    d.step(at(0), Input::Listed(vec![]));
+    d.step(at(0), Input::Watch(WatchState::Blind));
+    assert_eq!(d.next_wake(), Some(at(5)));
+    let effects = d.step(at(5), Input::Tick);
+    assert_eq!((relists(&effects), ended(&effects)), (true, None));
+    assert_eq!(wants(&d.step(at(6), Input::Listed(vec![pod("late")]))), [("late".into(), false)]);
+    // It still is not open: its pods are listed now and then.
+    assert_eq!(d.next_wake(), Some(at(16)));
+    assert!(relists(&d.step(at(16), Input::Tick)));
+    assert_eq!(ended(&d.step(at(17), Input::Listed(vec![]))), Some(&Outcome::Empty));
+}
+
+#[test]
+fn a_watch_that_was_opened_again_may_take_a_moment_to_catch_up() {
+    let mut d = drain(limits(110));
+    d.step(at(0), Input::Listed(vec![]));
+    d.step(at(1), Input::Watch(WatchState::Blind));
+    d.step(at_ms(4900), Input::Watch(WatchState::Open));
+    assert_eq!(ended(&d.step(at(5), Input::Tick)), None);
+    assert_eq!(d.next_wake(), Some(at_ms(5900)));
+    assert_eq!(wants(&d.step(at_ms(5100), Input::Changed(pod("late")))), [("late".into(), false)], "bound meanwhile");
+    assert_eq!(ended(&d.step(at_ms(5200), Input::Gone(uid("late")))), None);
+    assert_eq!(ended(&d.step(at_ms(5900), Input::Tick)), Some(&Outcome::Empty));
+}
+
+#[test]
+fn nothing_counts_as_intercepted_or_stuck_while_the_watch_is_not_open() {
+    let mut d = drain(limits(600));
+    d.step(at(0), Input::Listed(vec![pod("a"), Pod { deletion: Some(at(10)), ..pod("b") }]));
+    d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: ok() });
+    d.step(at(2), Input::Watch(WatchState::Blind));
+    for secs in [8, 32, 71, 80] {
+        let effects = d.step(at(secs), Input::Tick);
+        assert_eq!((wants(&effects), d.status(at(secs)).blocked), (vec![], vec![]), "{secs}");
+    }
+    d.step(at(90), Input::Watch(WatchState::Open));
+    assert_eq!(d.status(at(90)).blocked, [], "it has not told yet");
+    let deleted = Pod { deletion: Some(at(120)), ..pod("a") };
+    d.step(at(90), Input::Changed(deleted));
+    d.step(at(91), Input::Tick);
+    let blocked: Vec<_> = d.status(at(91)).blocked.into_iter().map(|b| (b.pod.name, b.reason)).collect();
+    assert_eq!(blocked, [("b".to_owned(), BlockReason::TerminatingStuck)]);
+}
+
+#[test]
+fn a_pod_on_its_way_out_counts_until_its_object_is_gone() {
+    let mut d = drain(limits(110));
+    d.step(at(0), Input::Listed(vec![pod("a"), Pod { phase: PodPhase::Succeeded, ..pod("finished") }]));
+    let going = |name: &str| Pod { deletion: Some(at(130)), ..pod(name) };
+    d.step(at(1), Input::Changed(going("a")));
+    d.step(at(10), Input::Changed(Pod { phase: PodPhase::Succeeded, ..going("a") }));
+    d.step(at(10), Input::Changed(Pod { phase: PodPhase::Succeeded, ..going("finished") }));
+    assert_eq!(d.status(at(10)).counts, Counts { left: 1, leaving: 1, untouched: 1, ..Counts::default() }, "its volumes are still mounted");
+    assert_eq!(d.order(&uid("a"), at(100)), None, "a DELETE would take its object away at once");
+    assert_eq!(ended(&d.step(at(12), Input::Gone(uid("a")))), Some(&Outcome::Empty));
+}
+
+#[test]
+fn s18_a_finalizer_on_a_finished_pod_is_reported_and_waited_for_no_longer_than_a_minute() {
+    let mut d = drain(limits(600));
+    let held = Pod { deletion: Some(at(10)), finalizers: true, ..pod("a") };
+    d.step(at(0), Input::Listed(vec![held.clone()]));
+    d.step(at(5), Input::Changed(Pod { phase: PodPhase::Succeeded, ..held.clone() }));
+    assert_eq!(ended(&d.step(at(69), Input::Tick)), None);
+    let effects = d.step(at(70), Input::Tick);
+    assert!(matches!(notes(&effects)[..], [Note::Blocked { reason: BlockReason::Finalizer, .. }]));
+    assert_eq!(ended(&effects), Some(&Outcome::Empty));
 }
 
 #[test]
@@ -335,6 +420,21 @@ fn the_last_pod_that_terminates_is_known() {
     assert!(!d.is_last_pod_terminating());
     d.step(at(1), Input::Changed(Pod { deletion: Some(at(31)), ..pod("a") }));
     assert!(d.is_last_pod_terminating());
+}
+
+#[test]
+fn a_drain_and_the_dispatcher_keep_the_same_pod() {
+    let kept = |effects: &[Effect]| {
+        let pod = |e: &Effect| if let Effect::Dispatch(DispatchInput::Want { pod, .. }) = e { Some(pod.clone()) } else { None };
+        effects.iter().find_map(pod)
+    };
+    let mut d = drain(limits(110));
+    let first = kept(&d.step(at(0), Input::Listed(vec![pod("a")]))).unwrap();
+    assert!(d.step(at(1), Input::Changed(pod("a"))).is_empty(), "nothing that anybody looks at changed");
+    assert_eq!(Arc::strong_count(&first), 2, "the drain keeps it");
+    let second = kept(&d.step(at(2), Input::Changed(Pod { finalizers: true, ..pod("a") }))).unwrap();
+    assert!(second.finalizers);
+    assert_eq!(Arc::strong_count(&first), 1);
 }
 
 #[test]

@@ -130,7 +130,9 @@ impl Case {
             let when = at_ms(self.random.u64(0..ORDER_RETURNS * 1000));
             let node = format!("n{}", self.random.usize(0..self.nodes));
             let name = format!("p{:03}", self.random.usize(0..20));
-            match self.random.u8(0..12) {
+            match self.random.u8(0..14) {
+                12 => self.world.tell_at(when, &node, Input::Watch(WatchState::Blind)),
+                13 => self.world.tell_at(when, &node, Input::Watch(WatchState::Open)),
                 0 => self.world.tell_at(when, &node, Input::Paused),
                 1 | 2 => {
                     let limits = self.limits();
@@ -209,6 +211,8 @@ proptest! {
         let mut d = Dispatcher::new(DispatchSettings { in_flight: 1000, ..DispatchSettings::default() });
         let (mut now, mut undecided, mut arrivals, mut accepts) = (0, 0_u32, vec![], vec![]);
         let mut gone = std::collections::BTreeMap::new();
+        // Those that wait for each other, and when the last such burst was let go.
+        let (mut held, mut opened): (Vec<(String, u64, bool)>, u64) = (vec![], 0);
         let mut script = script.into_iter().enumerate().peekable();
         loop {
             // The dispatcher's own time first, then the next of the script.
@@ -235,6 +239,7 @@ proptest! {
                         _ => {
                             let name = format!("n{i}");
                             let (node, pod) = (name.as_str().into(), Arc::new(pod(&name)));
+                            held.push((name.clone(), now, urgent));
                             accepts.push((name, now, urgent));
                             vec![DispatchInput::Accepted { node: accepts[accepts.len() - 1].0.as_str().into(), urgent }, DispatchInput::Want { node, pod, delete: false }]
                         }
@@ -243,9 +248,14 @@ proptest! {
             };
             for DispatchEffect::Go { node, .. } in input.into_iter().flat_map(|i| d.step(at_ms(now), i)) {
                 let quiet = undecided == 0 && arrivals.last().is_none_or(|a| now >= a + 200);
-                let own = accepts.iter().find(|(n, ..)| *n == *node.as_str()).unwrap().1;
-                let over = accepts.iter().any(|(_, a, _)| *a <= own && a + 800 <= now);
-                prop_assert!(quiet || over, "{} goes at {} of {}", node, now, own);
+                if held.iter().any(|(name, ..)| *name == *node.as_str()) {
+                    let first = held.iter().map(|(_, at, _)| *at).min().unwrap();
+                    let at_most = if held.iter().any(|(.., urgent)| *urgent) { 800 } else { 2000 };
+                    prop_assert!(quiet || now >= first + at_most, "{} goes at {}, its burst began at {}", node, now, first);
+                    held.clear();
+                    opened = now;
+                }
+                prop_assert_eq!(opened, now, "{} goes with its burst", node);
                 gone.insert(node.to_string(), now);
             }
         }

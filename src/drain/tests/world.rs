@@ -159,6 +159,7 @@ impl World {
     fn list(&mut self, node: &NodeName) {
         let pods = self.pods.values().filter(|p| p.node.as_ref() == Some(node)).cloned().collect();
         self.tell(node, Input::Listed(pods));
+        self.tell(node, Input::Watch(WatchState::Open));
     }
 
     /// Runs until this moment.

@@ -90,6 +90,11 @@ impl State {
         if !facts.is_finished() {
             self.change("pods", key, BY, |p| pods::set_finished(p, !stopping.killed, now));
         }
+        let removed = stopped.plus(self.options.timing.removal);
+        if removed > now {
+            self.agenda.at(removed, Task::Kubelet(key.clone()));
+            return;
+        }
         let mirrored = facts.mirror.then(|| self.get("pods", key).map(|o| o.value.clone())).flatten();
         self.change("pods", key, BY, |p| p.put("metadata.deletionGracePeriodSeconds", 0));
         let held = self.get("pods", key).is_some_and(|o| !o.value.items("metadata.finalizers").is_empty());

@@ -45,6 +45,8 @@ pub struct Timing {
     pub ready: Duration,
     /// From the request to stop to the last process gone, where the pod does not say.
     pub stop: Duration,
+    /// From the last process gone (the pod's phase says so) to the removal of its object: volumes are unmounted meanwhile.
+    pub removal: Duration,
     /// Silence after which a node's `Ready` condition becomes `Unknown` (kube-controller-manager: `--node-monitor-grace-period`).
     pub node_silence: Duration,
     /// From the end of a machine to the deletion of its Node by the cloud-node controller; `None`: never.
@@ -66,6 +68,7 @@ impl Default for Timing {
             start: Duration::from_secs(1),
             ready: Duration::from_secs(2),
             stop: Duration::from_secs(1),
+            removal: Duration::ZERO,
             node_silence: Duration::from_secs(40),
             node_deletion: Some(Duration::from_mins(1)),
             pod_collection: Duration::from_secs(20),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use sundown::sim::kube::{BudgetSpec, EvictionVerdict, PodShape, PodSpec, PodState, Workload};
+use sundown::sim::kube::{BudgetSpec, EvictionVerdict, Fault, Match, PodShape, PodSpec, PodState, Rule, Timing, Workload};
 
 use super::{Scene, about, between, graceful};
 
@@ -79,6 +79,35 @@ async fn s19_a_pod_that_is_bound_just_after_the_cordon_is_drained_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn s19_a_pod_that_is_bound_after_the_cordon_is_drained_although_no_watch_of_pods_opens() {
+    let scene = Scene::hooked(131, 2, &[]).await;
+    scene.stage.world.kube.inject(Rule::always(Match::of("watch", "pods"), Fault::Forbidden));
+    scene.terminate(0).await;
+    scene.stage.pass(2).await;
+    scene.pod(0, "late", graceful(30, 3));
+    scene.completed(0, 60).await;
+    assert_eq!(scene.evictions("late").len(), 1);
+    assert!(!scene.is_there("late"));
+    let lists = scene.requests("list", "pods", "", "").len();
+    assert!(lists <= 6, "{lists}");
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_counts_until_the_kubelet_has_taken_its_object_away() {
+    let scene = Scene::hooked(132, 2, &[]).await;
+    scene.stage.world.kube.set_timing(Timing { removal: Duration::from_secs(20), ..Timing::default() });
+    scene.pod(0, "web-0", graceful(30, 3));
+    scene.stage.pass(5).await;
+    let accepted = scene.terminate(0).await;
+    let completed = scene.completed(0, 60).await;
+    assert!(!scene.is_there("web-0"), "its volumes are unmounted");
+    about(between(accepted, completed), 23.5, 1.5);
+    assert_eq!((scene.evictions("web-0").len(), scene.deletes("web-0").len()), (1, 0));
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_empty_node_is_released_five_seconds_after_its_cordon() {
     let scene = Scene::hooked(120, 2, &[]).await;
     let accepted = scene.terminate(0).await;
@@ -134,19 +163,26 @@ async fn s13_pods_that_are_not_ready_go_where_the_budget_lets_them() {
     elsewhere("enough", "enough-1");
     elsewhere("enough", "enough-2");
     kube.add_budget(&BudgetSpec::for_app("shop", "enough").min(2));
-    // None ready and none desired, but the policy lets it go whatever the budget says.
+    // None ready of one or of none desired, but the policy lets it go whatever the budget says.
     put("always", "always-unready", PodState::NotReady);
     kube.add_budget(&BudgetSpec::for_app("shop", "always").min(1).unhealthy("AlwaysAllow"));
+    put("none", "none-unready", PodState::NotReady);
+    kube.add_budget(&BudgetSpec::for_app("shop", "none").min(0).unhealthy("AlwaysAllow"));
+    // The same without the policy: nothing is allowed, since nothing is healthy.
+    put("refused", "refused-unready", PodState::NotReady);
+    kube.add_budget(&BudgetSpec::for_app("shop", "refused").min(0));
     // One ready of two desired: it must stay.
     put("short", "short-unready", PodState::NotReady);
     elsewhere("short", "short-1");
     kube.add_budget(&BudgetSpec::for_app("shop", "short").min(2));
     scene.stage.pass(5).await;
     scene.terminate(0).await;
-    scene.stage.until(10, "two of them go", || !scene.is_there("enough-unready") && !scene.is_there("always-unready")).await;
+    let gone = |app: &str| !scene.is_there(&format!("{app}-unready"));
+    scene.stage.until(10, "three of them go", || gone("enough") && gone("always") && gone("none")).await;
     scene.stage.pass(20).await;
-    assert!(scene.is_there("short-unready"));
-    assert_eq!(scene.sundown.drain(&scene.node(0)).unwrap().blocked, ["shop/short-unready pdb"]);
+    assert!(!gone("short") && !gone("refused"));
+    assert_eq!(scene.sundown.drain(&scene.node(0)).unwrap().blocked, ["shop/refused-unready pdb", "shop/short-unready pdb"]);
+    kube.remove("poddisruptionbudgets", "shop", "refused");
     // Another ready one, and it may go as well: at once, by the budget's status.
     scene.stage.world.kube.add_pod(&PodSpec::on(scene.node(1), "shop", "short-2").label("app", "short"));
     let now = scene.stage.clock.now();

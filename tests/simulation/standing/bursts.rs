@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use sundown::sim::{
     aws::{SpotAction, State},
-    kube::{Fact, Workload},
+    kube::{Fact, Fault, Match, Rule, Workload},
 };
 
 use super::hook;
@@ -64,6 +64,33 @@ async fn c78_a_spot_notice_begins_at_once_while_thirty_two_long_drains_run() {
     stage.world.aws.spot_interruption(&spot, SpotAction::Terminate);
     stage.until(1, "it is cordoned", || stage.is_cordoned(&spot)).await;
     stage.until(1, "all of its pods are asked to go", || stage.removals().iter().filter(|r| r.0.starts_with("spot-")).count() == 10).await;
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn c78_a_spot_notice_goes_first_while_the_evictions_of_hooks_fill_every_slot() {
+    let stage = Stage::new(178);
+    let instances = stage.group(32, 300);
+    for (n, instance) in instances.iter().enumerate() {
+        (0..20).for_each(|i| stage.slow_pod(instance, &format!("hook-{n}-{i}"), 20));
+    }
+    let spot = stage.spot_group(1).remove(0);
+    for n in 0..10 {
+        stage.slow_pod(&spot, &format!("spot-{n}"), 20);
+    }
+    let sundown = stage.lead("sundown-0", &[]).await;
+    let half = std::time::Duration::from_millis(500);
+    stage.world.kube.inject(Rule::always(Match::evictions(), Fault::Slow(half)));
+    let asked = |kind: &str| stage.removals().iter().filter(|r| r.0.starts_with(kind)).count();
+    stage.world.aws.scale_in("asg", 32);
+    stage.until(20, "the first are asked to go", || asked("hook-") > 0).await;
+    stage.world.aws.spot_interruption(&spot, SpotAction::Terminate);
+    stage.until(1, "it is cordoned", || stage.is_cordoned(&spot)).await;
+    // Until a slot is free, and the time that the API server takes.
+    stage.until(2, "all of its pods are asked to go", || asked("spot-") == 10).await;
+    assert!(asked("hook-") < 400, "most of the others still wait: {}", asked("hook-"));
+    stage.until(30, "nobody is forgotten", || asked("hook-") == 640).await;
     sundown.stop().await;
     stage.end();
 }

@@ -1,0 +1,55 @@
+//! Keeping a copy up to date by its watch.
+
+use std::sync::Arc;
+
+use super::{Mirror, Object};
+use crate::cluster::{
+    Cluster, Problem,
+    slim::Meta,
+    watch::{Collection, Decode, ListWatch, Signal},
+};
+
+/// What a watch needs to know of the objects that it keeps.
+pub(in crate::cluster) trait Watched: Object {
+    /// The key of the object with this metadata.
+    fn key_of(meta: &Meta) -> Self::Key;
+    /// The object with this metadata, which has its key, is this one, not an earlier or later one of its name.
+    fn is_meant(&self, meta: &Meta) -> bool;
+}
+
+/// What the log says of a watch.
+pub(in crate::cluster) struct Words {
+    pub(in crate::cluster) fails: &'static str,
+    pub(in crate::cluster) is_well_again: &'static str,
+}
+
+/// Keeps a copy of a collection up to date, for ever.
+pub(in crate::cluster) async fn keep<D>(cluster: Cluster, collection: Collection, decode: D, mirror: Arc<Mirror<D::Object>>, words: Words)
+where
+    D: Decode,
+    D::Object: Watched,
+{
+    let mut watch = ListWatch::new(&cluster, collection, decode);
+    loop {
+        match watch.next().await {
+            Signal::Listing => mirror.listing(),
+            Signal::Listed(listed) => {
+                // One that is there but cannot be read is kept as it was last: it must not look deleted.
+                mirror.replace(listed.objects, |key| listed.unreadable.iter().any(|bad| D::Object::key_of(bad) == *key));
+            }
+            Signal::Watching => {
+                if let Some(since) = mirror.well(cluster.clock().now()) {
+                    tracing::info!(%since, "{}", words.is_well_again);
+                }
+            }
+            Signal::Applied(_, object) => mirror.apply(object),
+            Signal::Deleted(meta, _) => mirror.delete(&D::Object::key_of(&meta), |known| known.is_meant(&meta)),
+            Signal::Failing(error) => {
+                // A version that is too old is routine: everything is listed again.
+                if mirror.failing(cluster.clock().now()) && error.problem != Problem::Expired {
+                    tracing::warn!(%error, "{}", words.fails);
+                }
+            }
+        }
+    }
+}
