@@ -1,5 +1,6 @@
 //! What stands while drains go on: heartbeats, completions, deadlines, leadership, the brake; and what AWS does to all of it.
 
+mod actions;
 mod beats;
 mod brake;
 mod bursts;
@@ -7,6 +8,7 @@ mod clouds;
 mod completions;
 mod deadlines;
 mod leaders;
+mod pace;
 
 use std::time::Duration;
 
