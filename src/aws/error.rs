@@ -266,8 +266,8 @@ mod tests {
 
     #[test]
     fn only_the_words_of_a_validation_error_say_that_something_is_gone() {
-        use Api::{CompleteLifecycleAction as Complete, DescribeAutoScalingGroups as Groups, DescribeLifecycleHooks as Hooks};
         use Api::RecordLifecycleActionHeartbeat as Beat;
+        use Api::{CompleteLifecycleAction as Complete, DescribeAutoScalingGroups as Groups, DescribeLifecycleHooks as Hooks};
         let no_group = "AutoScalingGroup name not found - AutoScalingGroup 'asg' not found";
         for (api, message, outcome) in [
             (Complete, "No active Lifecycle Action found with token 1234", Outcome::Gone),

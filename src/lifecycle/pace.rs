@@ -58,17 +58,25 @@ impl<T> Pace<T> {
             return None;
         }
         let Some(last) = self.last else { return Some(Moment::MIN) };
-        // The n-th of them must still go out in time.
-        let quickened = (1_u32..).zip(&self.waiting).filter(|(_, (_, (firm, _)))| *firm).map(|(n, ((by, _), _))| by.since_or_zero(last) / n);
-        Some(last.plus(quickened.min().map_or(self.gap, |gap| gap.min(self.gap))))
+        Some(last.plus(self.quickened().unwrap_or(self.gap)))
     }
 
-    /// The one whose turn it is now.
+    /// The one whose turn it is now. In a hurry those go first who are the reason for it.
     pub fn pop(&mut self, now: Moment) -> Option<T> {
         if self.next_at()? > now {
             return None;
         }
+        let hurries = self.quickened().is_some();
+        let next = *self.waiting.iter().find(|(_, (firm, _))| *firm || !hurries)?.0;
         self.last = Some(now);
-        self.waiting.pop_first().map(|(_, (_, who))| who)
+        self.waiting.remove(&next).map(|(_, who)| who)
+    }
+
+    /// The gap at which the n-th of those who are known still goes out in time, where that is less than the usual one.
+    fn quickened(&self) -> Option<Duration> {
+        let last = self.last?;
+        let firm = self.waiting.iter().filter(|(_, (firm, _))| *firm);
+        let gaps = (1_u32..).zip(firm).map(|(n, ((by, _), _))| by.since_or_zero(last) / n);
+        gaps.min().filter(|gap| *gap < self.gap)
     }
 }

@@ -73,6 +73,11 @@ impl Book {
         }
     }
 
+    /// Tells every task, once for each of its names.
+    pub(super) fn tell_all(&mut self, order: impl Fn() -> Order) {
+        self.names.values().for_each(|entry| drop(entry.orders.send(order())));
+    }
+
     /// So many actions have a task.
     pub(super) const fn running(&self) -> usize {
         self.running

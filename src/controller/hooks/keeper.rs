@@ -15,13 +15,15 @@ use crate::{
         context::{Backoff, Standing},
         foreman::Word,
     },
-    domain::{InstanceState, Moment, OwedHook, seconds},
+    domain::{InstanceState, Moment, MomentExt, OwedHook, seconds},
     lifecycle::{BeatSchedule, End, HookFacts},
     observe::{BeatResult, CompletionResult},
 };
 
 /// How long an action that is over is remembered.
 const IDLE: Duration = Duration::from_hours(2);
+/// How long a new term may take to say that it owes what was beaten on: records are known at once, messages come back within minutes.
+const CLAIM: Duration = seconds(300);
 
 /// Keeps one action open.
 pub(super) struct Keeper {
@@ -42,6 +44,12 @@ pub(super) struct Keeper {
     told: Option<HookFacts>,
     counted_missed: u64,
     complete_at: Option<Moment>,
+    /// Since when it is owed.
+    since: Moment,
+    /// Nobody leads: it is beaten, and no more.
+    is_stranded: bool,
+    /// A new term has not said yet that it owes it: until then it is beaten.
+    unclaimed_until: Option<Moment>,
 }
 
 impl Keeper {
@@ -61,6 +69,9 @@ impl Keeper {
             told: None,
             counted_missed: 0,
             complete_at: None,
+            since: hooks.standing.clock.now(),
+            is_stranded: false,
+            unclaimed_until: None,
         }
     }
 
@@ -77,6 +88,10 @@ impl Keeper {
             self.proofs.retain(|proof| !proof.is_closed());
             let clock = self.standing.clock;
             let now = clock.now();
+            let until = self.beaten_until();
+            if until <= now {
+                return;
+            }
             let due = if self.proofs.is_empty() { self.schedule.due() } else { self.schedule.due_to_prove() };
             let (due, turn, pacer) = (due.unwrap_or(far), self.schedule.turn(), self.pacer.clone());
             let lapse = self.schedule.lapses_at().filter(|at| *at > now).unwrap_or(far);
@@ -95,7 +110,7 @@ impl Keeper {
                     self.complete_at = if self.complete().await { None } else { Some(clock.now() + backoff.pause(&self.standing.random)) };
                 }
                 () = async { clock.sleep_until(due).await; pacer.turn(turn).await } => self.beat().await,
-                () = clock.sleep_until(lapse) => {}
+                () = clock.sleep_until(lapse.min(until)) => {}
                 () = clock.sleep_until(idle) => {
                     self.note_past();
                     return;
@@ -131,7 +146,18 @@ impl Keeper {
                 self.proofs.push(reply);
                 self.schedule.hasten(now);
             }
+            Order::Strand => {
+                // Whoever waited has ended with the term.
+                self.waiting.clear();
+                self.proofs.clear();
+                (self.complete_at, self.is_stranded, self.unclaimed_until) = (None, true, None);
+            }
+            Order::Resume(words) => {
+                (self.words, self.told, self.is_stranded) = (words, None, false);
+                self.unclaimed_until = Some(now.plus(CLAIM));
+            }
             Order::Named(name) => {
+                self.unclaimed_until = None;
                 if self.owed.token.is_none() && !self.is_token_refused {
                     self.owed.token.clone_from(&name.token);
                 }
@@ -143,6 +169,17 @@ impl Keeper {
             Order::Forget => return false,
         }
         true
+    }
+
+    /// While nobody leads, or has said that it is owed, it is not beaten for ever: its drain would be over by then.
+    fn beaten_until(&self) -> Moment {
+        if !self.is_stranded {
+            return self.unclaimed_until.unwrap_or(Moment::MAX);
+        }
+        let described = self.schedule.facts(self.since).description;
+        let hour = Duration::from_hours(1);
+        let patience = self.standing.config.drain.timeout.unwrap_or_else(|| described.map_or(hour, |d| d.heartbeat_timeout.max(hour)));
+        self.since.plus(patience)
     }
 
     fn note_past(&self) {
@@ -191,7 +228,7 @@ impl Keeper {
 
     async fn beat(&mut self) {
         let standing = self.standing.clone();
-        if !standing.lead.may_write() {
+        if !standing.lead.may_beat() {
             tokio::time::sleep(Duration::from_millis(200)).await;
             return;
         }
@@ -215,7 +252,11 @@ impl Keeper {
             }
             Ok(Err(error)) => {
                 let denied = error.advice() == Advice::Denied;
-                if denied || error.is_invalid() { self.schedule.refused(now) } else { self.schedule.failed(now) }
+                if denied || error.is_invalid() {
+                    self.schedule.refused(now);
+                } else {
+                    self.schedule.failed(now);
+                }
                 standing.metrics.heartbeat(if denied { BeatResult::Denied } else { BeatResult::Failed });
                 warn!(instance = %key.instance, hook = %key.hook, %error, tries = self.schedule.failures_in_a_row(), "A heartbeat failed and is tried again.");
                 None

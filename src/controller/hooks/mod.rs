@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
 use self::{
     book::{Book, Past},
@@ -51,6 +52,10 @@ enum Order {
     Prove(oneshot::Sender<Proof>),
     /// Somebody owes it, by this name.
     Named(OwedHook),
+    /// The term is over, and the heartbeats alone go on.
+    Strand,
+    /// A new term, which hears these words.
+    Resume(mpsc::UnboundedSender<Word>),
     Forget,
 }
 
@@ -75,9 +80,38 @@ pub(super) enum First {
 }
 
 impl Hooks {
-    pub(super) fn new(standing: Standing, end: CancellationToken, words: mpsc::UnboundedSender<Word>) -> Self {
+    pub(super) fn new(standing: Standing, words: mpsc::UnboundedSender<Word>) -> Self {
+        let end = CancellationToken::new();
         let pacer = Pacer::start(standing.clock, &standing.spawner, &end);
         Self { standing, end, words, book: Arc::default(), past: Arc::default(), pacer }
+    }
+
+    /// No more beats, of any action.
+    pub(super) fn end(&self) {
+        self.end.cancel();
+        self.standing.metrics.set_hooks_owed(0);
+    }
+
+    /// The lease was lost because it could not be renewed, and nobody else is known to lead: what was owed is beaten on, and nothing
+    /// is completed. See `docs/adr/0010-heartbeats-go-on-while-nobody-leads.md`.
+    pub(super) fn strand(&self) {
+        let mut book = self.book();
+        book.tell_all(|| Order::Strand);
+        let owed = book.running();
+        self.standing.metrics.set_hooks_owed(owed);
+        if owed > 0 {
+            warn!(owed, "The Lease could not be renewed and nobody else is known to lead: heartbeats go on, nothing is completed.");
+        }
+    }
+
+    /// The same process leads again: the new term finds its actions kept open.
+    pub(super) fn resume(self, words: mpsc::UnboundedSender<Word>) -> Self {
+        {
+            let mut book = self.book();
+            book.tell_all(|| Order::Resume(words.clone()));
+            self.standing.metrics.set_hooks_owed(book.running());
+        }
+        Self { words, ..self }
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
@@ -113,10 +147,12 @@ impl Hooks {
         let (end, all, key) = (self.end.clone(), self.clone(), owed.key.clone());
         self.standing.metrics.set_hooks_owed(book.running());
         drop(self.standing.spawner.spawn(async move {
-            end.run_until_cancelled(Box::pin(keeper.keep())).await;
+            let ended = end.run_until_cancelled(Box::pin(keeper.keep())).await.is_some();
             let mut book = all.book();
             book.ended(&key);
-            all.standing.metrics.set_hooks_owed(book.running());
+            if ended {
+                all.standing.metrics.set_hooks_owed(book.running());
+            }
         }));
         orders
     }

@@ -228,6 +228,17 @@ fn the_pace_is_quickened_only_where_somebody_known_would_come_too_late() {
     let mut unknown = Pace::new(TAKE_UP_RATE);
     (0..100).for_each(|n| unknown.enter(turn(0, false), n));
     assert_eq!(let_go(&mut unknown).last(), Some(&(99, 4_950)));
+    // Ten that are known wait behind them, and overtake them when it is time.
+    (0..100).for_each(|n| unknown.enter(turn(100_000, false), n));
+    (100..110).for_each(|n| unknown.enter(turn(101_000, true), n));
+    let mut gone = Vec::new();
+    let mut now = at(100);
+    while let Some(next) = unknown.next_at() {
+        now = now.max(next);
+        gone.push((unknown.pop(now).unwrap(), now));
+    }
+    assert!(gone.iter().all(|(n, t)| *n < 100 || *t <= at(101)), "{gone:?}");
+    assert!(gone.windows(2).all(|w| w[1].1.since_or_zero(w[0].1) >= Duration::from_millis(44)), "{gone:?}");
 }
 
 #[test]

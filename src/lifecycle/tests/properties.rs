@@ -28,7 +28,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn starts() -> impl Strategy<Value = Start> {
-    prop_oneof![(0..9000_i64).prop_map(received), (0..9000_i64, 0..50_u64).prop_map(|(n, unled)| Start::TakenOver { at: at(n), unled: seconds(unled) })]
+    prop_oneof![
+        (0..9000_i64).prop_map(received),
+        (0..9000_i64, 0..50_u64).prop_map(|(n, unled)| Start::TakenOver { at: at(n), unled: seconds(unled) })
+    ]
 }
 
 fn begin(start: Start) -> Moment {

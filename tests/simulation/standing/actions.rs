@@ -5,11 +5,10 @@ use sundown::sim::{
     kube::{Fault, Match, Rule},
 };
 
-use super::gaps;
+use super::{BEAT, gaps};
 use crate::harness::Stage;
 
 const COMPLETE: &str = "autoscaling:CompleteLifecycleAction";
-const BEAT: &str = "autoscaling:RecordLifecycleActionHeartbeat";
 const BOTH: &str = "autoscaling:*LifecycleAction*";
 
 impl Stage {

@@ -9,6 +9,7 @@ mod completions;
 mod deadlines;
 mod leaders;
 mod pace;
+mod stranded;
 
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ use sundown::{
 };
 
 use crate::harness::{Replica, Stage};
+
+const BEAT: &str = "autoscaling:RecordLifecycleActionHeartbeat";
 
 /// Seconds.
 const fn s(seconds: u64) -> Duration {

@@ -7,10 +7,8 @@ use sundown::{
     sim::aws::{Fault as AwsFault, FaultRule, How},
 };
 
-use super::{gaps, s};
+use super::{BEAT, gaps, s};
 use crate::harness::Stage;
-
-const BEAT: &str = "autoscaling:RecordLifecycleActionHeartbeat";
 
 /// When heartbeats were sent, by whom, for what.
 fn sent(stage: &Stage) -> Vec<(Moment, String, String)> {
