@@ -78,7 +78,7 @@ impl AutoScaling {
 
     /// RecordLifecycleActionHeartbeat: AWS waits another HeartbeatTimeout from now. Sends the token too where it is known.
     ///
-    /// Fails with [`super::Advice::Gone`] when nothing waits any more.
+    /// Fails with [`super::Advice::Gone`] when AWS says that nothing waits any more, in those words: any other refusal says nothing of that.
     pub async fn heartbeat(&self, owed: &OwedHook) -> Result<(), AwsError> {
         let request = self
             .client

@@ -9,6 +9,9 @@ use aws_smithy_types::error::display::DisplayErrorContext;
 
 use super::{Api, Outcome};
 
+/// How Auto Scaling begins to say that an action was completed, timed out or abandoned ("… found with token", "… with instance ID").
+const NO_ACTIVE_ACTION: &str = "No active Lifecycle Action";
+
 /// What to do about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Advice {
@@ -79,7 +82,19 @@ impl AwsError {
     /// Auto Scaling says that no such action waits: it was completed, timed out or abandoned, or never was.
     #[must_use]
     pub fn is_no_active_action(&self) -> bool {
-        self.code == "ValidationError" && self.message.contains("No active Lifecycle Action")
+        self.is_invalid() && self.message.contains(NO_ACTIVE_ACTION)
+    }
+
+    /// Auto Scaling does not take the request as it is. Whether anything waits still, that alone does not say.
+    #[must_use]
+    pub fn is_invalid(&self) -> bool {
+        self.code == "ValidationError"
+    }
+
+    /// It is the token of the lifecycle action that Auto Scaling does not take (its form, not an action that is over).
+    #[must_use]
+    pub fn is_about_the_token(&self) -> bool {
+        self.is_invalid() && !self.is_no_active_action() && self.message.to_ascii_lowercase().contains("token")
     }
 
     pub(super) fn timed_out(api: Api, object: &str, limit: Duration) -> Self {
@@ -103,7 +118,7 @@ impl AwsError {
                 let (code, message) = (answer.err().code().unwrap_or_default(), answer.err().message().unwrap_or_default());
                 let status = answer.raw().status();
                 let message = if message.is_empty() { format!("AWS answered with status {status}") } else { message.to_owned() };
-                (classify(api, status, code), code.to_owned(), message)
+                (classify(api, status, code, &message), code.to_owned(), message)
             }
             SdkError::TimeoutError(_) => (Outcome::Timeout, String::new(), in_full(error)),
             SdkError::ResponseError(answer) => {
@@ -148,7 +163,7 @@ fn without_answer(error: &(dyn Error + 'static)) -> Outcome {
 }
 
 /// What an error answer means. Codes are those of the API models and of "Common Errors" in the API references.
-fn classify(api: Api, status: u16, code: &str) -> Outcome {
+fn classify(api: Api, status: u16, code: &str, message: &str) -> Outcome {
     let code = code.rsplit('#').next().unwrap_or(code);
     match code {
         "Throttling"
@@ -171,9 +186,9 @@ fn classify(api: Api, status: u16, code: &str) -> Outcome {
         | "InvalidAddress"
         | "InvalidInstanceID.NotFound"
         | "InvalidInstanceID.Malformed" => Outcome::Gone,
-        // Auto Scaling says this of an action that is over, of a hook or group that was deleted, and of a name that cannot be.
-        // None of them gets better by asking again.
-        "ValidationError" if is_auto_scaling(api) => Outcome::Gone,
+        // Auto Scaling has one code for an action that is over, for a group that was deleted, and for a request that it does not
+        // take. Only the message tells them apart, and only the first two are an end.
+        "ValidationError" if says_that_it_is_gone(api, message) => Outcome::Gone,
         // Somebody else changes the group just now (declared with HTTP 500).
         "ResourceContention" | "ResourceContentionFault" | "InternalFailure" | "InternalError" | "ServiceUnavailable" | "Unavailable" => {
             Outcome::Server
@@ -211,8 +226,13 @@ fn classify(api: Api, status: u16, code: &str) -> Outcome {
     }
 }
 
-const fn is_auto_scaling(api: Api) -> bool {
-    matches!(api, Api::RecordLifecycleActionHeartbeat | Api::CompleteLifecycleAction | Api::DescribeLifecycleHooks | Api::DescribeAutoScalingGroups)
+/// Of a lifecycle action: it waits no more. Of the hooks of a group: there is no such group.
+fn says_that_it_is_gone(api: Api, message: &str) -> bool {
+    match api {
+        Api::RecordLifecycleActionHeartbeat | Api::CompleteLifecycleAction => message.contains(NO_ACTIVE_ACTION),
+        Api::DescribeLifecycleHooks => message.contains("not found"),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -224,7 +244,6 @@ mod tests {
         use Api::{CompleteLifecycleAction, DescribeInstances, ReceiveMessage};
         for (api, status, code, outcome) in [
             (CompleteLifecycleAction, 400, "Throttling", Outcome::Throttled),
-            (CompleteLifecycleAction, 400, "ValidationError", Outcome::Gone),
             (CompleteLifecycleAction, 500, "ResourceContention", Outcome::Server),
             (CompleteLifecycleAction, 500, "", Outcome::Server),
             (CompleteLifecycleAction, 403, "AccessDenied", Outcome::Denied),
@@ -241,7 +260,26 @@ mod tests {
             (ReceiveMessage, 429, "", Outcome::Throttled),
             (ReceiveMessage, 403, "OverLimit", Outcome::Throttled),
         ] {
-            assert_eq!(classify(api, status, code), outcome, "{api:?} {status} {code}");
+            assert_eq!(classify(api, status, code, "words"), outcome, "{api:?} {status} {code}");
+        }
+    }
+
+    #[test]
+    fn only_the_words_of_a_validation_error_say_that_something_is_gone() {
+        use Api::RecordLifecycleActionHeartbeat as Beat;
+        use Api::{CompleteLifecycleAction as Complete, DescribeAutoScalingGroups as Groups, DescribeLifecycleHooks as Hooks};
+        let no_group = "AutoScalingGroup name not found - AutoScalingGroup 'asg' not found";
+        for (api, message, outcome) in [
+            (Complete, "No active Lifecycle Action found with token 1234", Outcome::Gone),
+            (Beat, "No active Lifecycle Action found with instance ID i-1", Outcome::Gone),
+            (Complete, "1 validation error detected: Value '' at 'lifecycleActionToken' failed to satisfy constraint", Outcome::Rejected),
+            (Complete, no_group, Outcome::Rejected),
+            (Beat, "", Outcome::Rejected),
+            (Hooks, no_group, Outcome::Gone),
+            (Hooks, "1 validation error detected", Outcome::Rejected),
+            (Groups, "1 validation error detected", Outcome::Rejected),
+        ] {
+            assert_eq!(classify(api, 400, "ValidationError", message), outcome, "{api:?} {message}");
         }
     }
 }

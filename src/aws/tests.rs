@@ -43,17 +43,13 @@ async fn c84_every_failure_has_its_advice_and_is_reported_once_and_not_retried_h
         (Reply::Reset, Advice::Retry, Outcome::Unreachable),
         (Reply::Never, Advice::Retry, Outcome::Timeout),
         (Reply::xml_error(400, "ValidationError", no_action), Advice::Gone, Outcome::Gone),
-        (Reply::xml_error(400, "ValidationError", "AutoScalingGroup name not found"), Advice::Gone, Outcome::Gone),
+        (Reply::xml_error(400, "ValidationError", "1 validation error detected"), Advice::Retry, Outcome::Rejected),
         (Reply::xml_error(403, "AccessDenied", "no"), Advice::Denied, Outcome::Denied),
         (Reply::xml_error(403, "ExpiredToken", "old"), Advice::Denied, Outcome::Denied),
         (Reply::xml_error(403, "InvalidClientTokenId", "who?"), Advice::Denied, Outcome::Denied),
     ] {
         let (clients, reported) = completing(reply.clone());
-        let error = clients.autoscaling().describe_hooks(&"asg".into()).await.err();
-        let error = match error {
-            Some(error) => error,
-            None => clients.autoscaling().complete(&owed(), HookResult::Continue).await.unwrap_err(),
-        };
+        let error = clients.autoscaling().complete(&owed(), HookResult::Continue).await.unwrap_err();
         assert_eq!((error.advice(), error.outcome()), (advice, outcome), "{reply:?}: {error}");
         assert_eq!(reported.all().len(), 1, "{reply:?}");
         assert_eq!(reported.all()[0].1, outcome);
@@ -70,7 +66,8 @@ async fn an_error_says_what_failed_on_what_and_why() {
         "CompleteLifecycleAction of hook drain of i-00000000000000001 in group asg failed: No active Lifecycle Action found with token x (ValidationError)"
     );
     let (clients, _) = completing(Reply::xml_error(400, "ValidationError", "AutoScalingGroup name not found"));
-    assert!(!clients.autoscaling().complete(&owed(), HookResult::Continue).await.unwrap_err().is_no_active_action());
+    let error = clients.autoscaling().complete(&owed(), HookResult::Continue).await.unwrap_err();
+    assert!(!error.is_no_active_action() && error.is_invalid() && !error.is_about_the_token());
     assert!(size_of::<AwsError>() <= 128);
 }
 

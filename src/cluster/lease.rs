@@ -68,6 +68,7 @@ pub type OnCall = Arc<dyn Fn(LeaseCall) + Send + Sync>;
 pub struct WriteGuard {
     clock: Clock,
     until: watch::Receiver<Option<Moment>>,
+    stranded: watch::Receiver<bool>,
 }
 
 /// What a keeper needs.
@@ -115,6 +116,7 @@ struct Said {
     paused: watch::Sender<bool>,
     stopped: watch::Sender<bool>,
     until: watch::Sender<Option<Moment>>,
+    stranded: watch::Sender<bool>,
 }
 
 /// The task.
@@ -157,8 +159,8 @@ impl LeaseKeeper {
     }
 
     fn of(receivers: Receivers, clock: Clock, commands: mpsc::UnboundedSender<Input>, held: Held) -> Self {
-        let Receivers { leadership, paused, stopped, until } = receivers;
-        Self { leadership, paused, stopped, guard: WriteGuard { clock, until }, commands, _held: held }
+        let Receivers { leadership, paused, stopped, until, stranded } = receivers;
+        Self { leadership, paused, stopped, guard: WriteGuard { clock, until, stranded }, commands, _held: held }
     }
 
     /// Who leads.
@@ -171,6 +173,12 @@ impl LeaseKeeper {
     #[must_use]
     pub fn paused(&self) -> watch::Receiver<bool> {
         self.paused.clone()
+    }
+
+    /// Whether this process lost its lease only because it could not renew it in time, and has not seen another holder since.
+    #[must_use]
+    pub fn stranded(&self) -> watch::Receiver<bool> {
+        self.guard.stranded.clone()
     }
 
     /// The guard of all writes.
@@ -210,6 +218,12 @@ impl WriteGuard {
     pub fn may_write(&self) -> bool {
         self.until.borrow().is_some_and(|until| self.clock.now() < until)
     }
+
+    /// This process may keep lifecycle actions open: it leads, or nobody else is known to (ADR 10).
+    #[must_use]
+    pub fn may_beat(&self) -> bool {
+        self.until.borrow().is_some() || *self.stranded.borrow()
+    }
 }
 
 struct Receivers {
@@ -217,6 +231,7 @@ struct Receivers {
     paused: watch::Receiver<bool>,
     stopped: watch::Receiver<bool>,
     until: watch::Receiver<Option<Moment>>,
+    stranded: watch::Receiver<bool>,
 }
 
 impl Said {
@@ -226,6 +241,7 @@ impl Said {
             paused: watch::Sender::new(false),
             stopped: watch::Sender::new(false),
             until: watch::Sender::new(until),
+            stranded: watch::Sender::new(false),
         }
     }
 
@@ -235,6 +251,7 @@ impl Said {
             paused: self.paused.subscribe(),
             stopped: self.stopped.subscribe(),
             until: self.until.subscribe(),
+            stranded: self.stranded.subscribe(),
         }
     }
 }
@@ -296,6 +313,11 @@ impl Keeper {
         let effects = self.machine.step(now, self.random.fraction(), input);
         // The guard first: whoever hears of leadership may write, whoever does not hear of its loss may not.
         let until = self.machine.may_write_until();
+        // Stranded is said before the loss of leadership and unsaid after everything else, so that nobody takes a new term for its end.
+        let stranded = self.machine.is_stranded();
+        if stranded {
+            self.said.stranded.send_if_modified(|was| !std::mem::replace(was, true));
+        }
         self.said.until.send_if_modified(|was| std::mem::replace(was, until) != until);
         for effect in effects {
             match effect {
@@ -327,6 +349,9 @@ impl Keeper {
                 *was = is;
                 differs
             });
+        }
+        if !stranded {
+            self.said.stranded.send_if_modified(|was| std::mem::replace(was, false));
         }
     }
 }

@@ -156,7 +156,7 @@ impl Case {
         let instance = &self.interruption.instance;
         let is_open = |node: &Arc<Node>| matches!(record::standing(node, Some(instance)), record::Standing::Open(_));
         if let Some(owed) = self.beating.take_if(|_| !self.known.nodes.iter().any(is_open)) {
-            self.term.hooks.forget(&owed.key);
+            self.term.hooks.forget(&owed);
         }
     }
 
@@ -190,11 +190,11 @@ impl Case {
 
     fn dispose(&mut self, reason: Reason, fate: Fate) -> Fate {
         if let Some(owed) = self.beating.take() {
-            self.term.hooks.forget(&owed.key);
+            self.term.hooks.forget(&owed);
         }
         if let (Reason::Stale, Some(owed)) = (reason, self.interruption.owed(&self.interruption.instance)) {
             // It was only asked whether it still waits.
-            self.term.hooks.forget(&owed.key);
+            self.term.hooks.forget(&owed);
         }
         let outcome = if fate == Fate::Leave { MessageOutcome::Left } else { outcome(reason) };
         self.term.metrics.message(Some(self.interruption.kind()), outcome);

@@ -42,13 +42,22 @@ pub(super) struct Standing {
     pub(super) departed: Departed,
 }
 
-/// Says whether this process may write now: it leads, and its renew deadline is not over.
+/// Says what this process may do now.
 #[derive(Clone)]
-pub(super) struct Lead(pub(super) Arc<dyn Fn() -> bool + Send + Sync>);
+pub(super) struct Lead {
+    pub(super) write: Arc<dyn Fn() -> bool + Send + Sync>,
+    pub(super) beat: Arc<dyn Fn() -> bool + Send + Sync>,
+}
 
 impl Lead {
+    /// It leads, and its renew deadline is not over.
     pub(super) fn may_write(&self) -> bool {
-        (self.0)()
+        (self.write)()
+    }
+
+    /// It leads, or was the last to lead as far as it knows: a heartbeat does no harm even if it is not.
+    pub(super) fn may_beat(&self) -> bool {
+        (self.beat)()
     }
 }
 
@@ -77,12 +86,15 @@ impl std::ops::Deref for Term {
 }
 
 impl Term {
-    /// A term that begins now; the second half hears the words.
-    pub(super) fn begin(standing: Standing) -> (Self, mpsc::UnboundedReceiver<Word>) {
+    /// A term that begins now; the second half hears the words. `kept`: what this process went on beating since its last term.
+    pub(super) fn begin(standing: Standing, kept: Option<Hooks>) -> (Self, mpsc::UnboundedReceiver<Word>) {
         let (words, heard) = mpsc::unbounded_channel();
         let end = CancellationToken::new();
         let since = standing.clock.now();
-        let hooks = Hooks::new(standing.clone(), end.clone(), words.clone());
+        let hooks = match kept {
+            Some(kept) => kept.resume(words.clone()),
+            None => Hooks::new(standing.clone(), words.clone()),
+        };
         let term = Self {
             since,
             end,
@@ -112,6 +124,14 @@ impl Term {
     /// Ends everything that the term started.
     pub(super) fn finish(&self) {
         self.end.cancel();
+        self.hooks.end();
+    }
+
+    /// Ends everything but the heartbeats, which go on until [`Hooks::end`].
+    pub(super) fn strand(&self) -> Hooks {
+        self.end.cancel();
+        self.hooks.strand();
+        self.hooks.clone()
     }
 
     /// Tells the foreman.

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     cluster::{About, EventNote, Problem, Severity},
-    domain::{HookKey, InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
+    domain::{InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
     drain::Outcome,
     observe::RecordEvent,
     record::{self, After, Released, Standing},
@@ -30,7 +30,7 @@ struct Release {
     node_gone: bool,
     put_back: bool,
     by_hand: bool,
-    done: BTreeSet<HookKey>,
+    done: BTreeSet<OwedHook>,
 }
 
 /// What became of the writing.
@@ -94,7 +94,7 @@ impl Release {
         if self.put_back {
             // The interruption was disproved: nothing waits for us.
             for hook in &owed {
-                self.term.hooks.forget(&hook.key);
+                self.term.hooks.forget(hook);
             }
         } else {
             self.complete(owed).await;
@@ -106,8 +106,8 @@ impl Release {
     }
 
     async fn complete(&mut self, owed: Vec<OwedHook>) {
-        let owed: Vec<_> = owed.into_iter().filter(|o| self.done.insert(o.key.clone())).collect();
-        let completions = owed.iter().map(|o| self.term.hooks.complete(o, self.event_of(&o.key)));
+        let owed: Vec<_> = owed.into_iter().filter(|o| self.done.insert(o.clone())).collect();
+        let completions = owed.iter().map(|o| self.term.hooks.complete(o, self.event_of(o)));
         let results = futures::future::join_all(completions).await;
         for (owed, result) in owed.iter().zip(results) {
             let (word, text) = match result {
@@ -125,8 +125,8 @@ impl Release {
         }
     }
 
-    fn event_of(&self, key: &HookKey) -> Moment {
-        let times = self.taken.iter().filter(|t| t.hook.as_ref().is_some_and(|h| h.key == *key)).map(|t| t.time);
+    fn event_of(&self, owed: &OwedHook) -> Moment {
+        let times = self.taken.iter().filter(|t| t.hook.as_ref() == Some(owed)).map(|t| t.time);
         times.max().unwrap_or_else(|| self.term.clock.now())
     }
 
@@ -148,7 +148,7 @@ impl Release {
                 return Written::Done;
             };
             self.taken = record.taken(&self.instance);
-            let more: Vec<_> = self.term.owed(&record, &self.instance).into_iter().filter(|o| !self.done.contains(&o.key)).collect();
+            let more: Vec<_> = self.term.owed(&record, &self.instance).into_iter().filter(|o| !self.done.contains(o)).collect();
             let owed_any = !self.done.is_empty() || !more.is_empty();
             if !more.is_empty() && !self.put_back {
                 self.complete(more).await;

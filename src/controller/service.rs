@@ -15,6 +15,7 @@ use super::{
     counting::Counting,
     departed::{self, Departed},
     desk, foreman,
+    hooks::Hooks,
     intake::{self, Intake, IntakeHandle, IntakeObserver, IntakeView},
 };
 use crate::{
@@ -118,17 +119,28 @@ pub async fn serve(parts: Parts) {
     readiness(&parts, &standing, &inlet);
     let look_after = parts.spawner.spawn_scoped(look_after(standing.clone(), Arc::clone(&keeper), parts.readiness.clone(), inlet.clone()));
     let remember_departed = parts.spawner.spawn_scoped(departed::follow(standing.clone()));
-    let mut leadership = keeper.leadership();
+    let (mut leadership, mut stranded) = (keeper.leadership(), keeper.stranded());
     let mut leading: Option<Leading> = None;
+    // What is beaten on although this process does not lead, because nobody else does as far as it knows.
+    let mut kept: Option<Hooks> = None;
     loop {
+        // Stranded is said before a lost leadership and unsaid after a new one, so it is looked at on either side.
+        let was_stranded = *stranded.borrow_and_update();
         let now_leading = matches!(&*leadership.borrow_and_update(), Leadership::Leader { .. });
+        let is_stranded = *stranded.borrow();
         parts.metrics.set_leader(now_leading && !config.dry_run);
         match (now_leading, leading.take()) {
-            (true, None) => leading = Some(Leading::begin(&standing, &parts, &counting, &keeper, &inlet)),
+            (true, None) => leading = Some(Leading::begin(&standing, &parts, &counting, &keeper, &inlet, kept.take())),
             (true, Some(term)) => leading = Some(term),
             (false, Some(term)) => {
                 warn!("This process leads no more; it stands by.");
-                term.lost();
+                kept = term.lost(is_stranded);
+            }
+            (false, None) if !was_stranded && !is_stranded => {
+                if let Some(hooks) = kept.take() {
+                    info!("Somebody else has the Lease: the heartbeats of this process end.");
+                    hooks.end();
+                }
             }
             (false, None) => {}
         }
@@ -136,7 +148,11 @@ pub async fn serve(parts: Parts) {
             biased;
             () = parts.shutdown.cancelled() => break,
             changed = leadership.changed() => if changed.is_err() { break },
+            changed = stranded.changed() => if changed.is_err() { break },
         }
+    }
+    if let Some(hooks) = kept {
+        hooks.end();
     }
     info!("Stopping: messages that are not accepted go back, then the Lease.");
     if let Some(term) = leading {
@@ -154,7 +170,7 @@ fn identity(config: &Config, random: &Random) -> String {
 
 fn standing(parts: &Parts, keeper: &Arc<LeaseKeeper>, counting: &Counting, identity: String) -> Standing {
     let config = &parts.config;
-    let guard = keeper.guard();
+    let (guard, beats) = (keeper.guard(), keeper.guard());
     let dry = config.dry_run;
     let cluster = Cluster::new(ClusterParts {
         client: parts.kube.clone(),
@@ -183,7 +199,7 @@ fn standing(parts: &Parts, keeper: &Arc<LeaseKeeper>, counting: &Counting, ident
         spawner: parts.spawner.clone(),
         metrics: Arc::clone(&parts.metrics),
         board: parts.board.clone(),
-        lead: Lead(Arc::new(move || !dry && guard.may_write())),
+        lead: Lead { write: Arc::new(move || !dry && guard.may_write()), beat: Arc::new(move || !dry && beats.may_beat()) },
         departed: Departed::default(),
     }
 }
@@ -280,9 +296,9 @@ struct Leading {
 }
 
 impl Leading {
-    fn begin(standing: &Standing, parts: &Parts, counting: &Counting, keeper: &LeaseKeeper, inlet: &Inlet) -> Self {
+    fn begin(standing: &Standing, parts: &Parts, counting: &Counting, keeper: &LeaseKeeper, inlet: &Inlet, kept: Option<Hooks>) -> Self {
         info!("This process leads.");
-        let (term, words) = Term::begin(standing.clone());
+        let (term, words) = Term::begin(standing.clone(), kept);
         let foreman_loop = parts.loops.register("foreman", seconds(60));
         if !standing.config.dry_run {
             // Before anything is taken up: a brake that was on before this term holds from its first moment.
@@ -323,18 +339,22 @@ impl Leading {
 
     /// Leadership is lost: whatever the term started ends at once. What is undecided goes back to the queue while this process
     /// stands by already, so that the next leader need not wait for it to reappear by itself. That is nobody else's write: only
-    /// who received a message has the receipt to give it back with.
-    fn lost(self) {
+    /// who received a message has the receipt to give it back with. Where nobody else is known to lead, the heartbeats go on.
+    fn lost(self, is_stranded: bool) -> Option<Hooks> {
         let handle = self.inlet.with(Option::take);
         if let Some(handle) = &handle {
             handle.stop_receiving();
         }
-        self.term.finish();
         self.term.metrics.stands_by();
+        let kept = is_stranded.then(|| self.term.strand());
+        if kept.is_none() {
+            self.term.finish();
+        }
         self.term.board.clear();
         if let Some(handle) = handle {
             drop(self.term.spawner.spawn(handle.stop()));
         }
+        kept
     }
 }
 

@@ -59,7 +59,8 @@ name!(
     LifecycleToken
 );
 
-/// One lifecycle action: AWS keeps at most one open per hook and instance, so this identifies it.
+/// A hook and an instance. AWS keeps at most one action open for them at a time, but one can follow another: only the token tells
+/// those apart.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HookKey {
     /// The instance that waits in the hook.
@@ -72,7 +73,7 @@ pub struct HookKey {
 
 /// A lifecycle action that waits for our CompleteLifecycleAction. Beats and completions carry the instance id of the Node
 /// itself, never one that only an annotation names.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwedHook {
     /// Which action.
     pub key: HookKey,

@@ -29,6 +29,8 @@ pub struct Machine {
     /// The next read of a standby, the next renewal of a leader.
     due: Moment,
     lead: Option<Lead>,
+    /// The last term ended by its renew deadline, and nothing was seen since that speaks of another holder.
+    is_stranded: bool,
 }
 
 /// A resourceVersion, or that the Lease is gone.
@@ -91,6 +93,7 @@ impl Machine {
             not_before: Moment::MIN,
             due: Moment::MIN,
             lead: None,
+            is_stranded: false,
         }
     }
 
@@ -98,6 +101,13 @@ impl Machine {
     #[must_use]
     pub fn may_write_until(&self) -> Option<Moment> {
         self.lead.map(|lead| lead.until)
+    }
+
+    /// This process lost its lease only because it could not renew it in time, and has not seen another holder since: as far as it
+    /// knows, nobody leads. It may write nothing, but what does no harm when two do it may go on.
+    #[must_use]
+    pub const fn is_stranded(&self) -> bool {
+        self.is_stranded
     }
 
     /// `leaseTransitions` of the Lease under which this process leads.
@@ -223,6 +233,7 @@ impl Machine {
     fn see(&mut self, now: Moment, is: Observed, effects: &mut Vec<Effect>) {
         if is.holder.as_ref() != Some(&self.me) {
             self.lose(Lost::Taken(is.holder.clone()), effects);
+            self.is_stranded = false;
         }
         let since = match &self.seen {
             Seen::Lease { is: was, since } if same_record(was, &is) => *since,
@@ -260,12 +271,14 @@ impl Machine {
         let (ours, term) = (is.holder.as_ref() == Some(&self.me), is.transitions);
         self.see(now, is, effects);
         if ours && self.aim == Aim::Bid && now < until && self.lead.replace(Lead { until, term }).is_none() {
+            self.is_stranded = false;
             effects.push(Effect::BecameLeader { term });
         }
     }
 
     fn lose(&mut self, why: Lost, effects: &mut Vec<Effect>) {
         if self.lead.take().is_some() {
+            self.is_stranded = why == Lost::Deadline;
             effects.push(Effect::Lost(why));
         }
     }
@@ -274,6 +287,7 @@ impl Machine {
         self.aim = aim;
         self.not_before = Moment::MIN;
         self.lose(Lost::GivenUp, effects);
+        self.is_stranded = false;
     }
 
     /// Giving up is over when the lease is not ours and no write of ours that could make it so is unaccounted for.

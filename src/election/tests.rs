@@ -102,6 +102,40 @@ fn a_leader_that_cannot_renew_stops_at_the_deadline_of_the_last_accepted_request
     assert_eq!(bench.machine.may_write_until(), None);
 }
 
+/// A leader that could not renew, at 10 s; a request is under way.
+fn stranded() -> Bench {
+    let mut bench = Bench::leading();
+    assert!(!bench.machine.is_stranded());
+    bench.step(2.0, Input::Tick);
+    assert_eq!(bench.step(10.0, Input::Tick), [Effect::Lost(Lost::Deadline)]);
+    assert!(bench.machine.is_stranded());
+    assert_eq!(bench.step(10.5, Input::WriteFailed).len(), 1);
+    bench
+}
+
+#[test]
+fn a_leader_that_could_not_renew_is_stranded_until_it_sees_another_holder_leads_again_or_gives_up() {
+    let mut other = stranded();
+    other.step(11.0, Input::WriteConflict);
+    other.step(11.1, Input::Observed(lease("300", "other", 11.0)));
+    assert!(!other.machine.is_stranded() && other.machine.may_write_until().is_none());
+
+    let mut again = stranded();
+    again.step(11.0, Input::WriteConflict);
+    let renewal = again.step(11.1, Input::Observed(lease("300", "me", 0.0)));
+    assert!(again.machine.is_stranded(), "the lease names nobody else");
+    assert!(matches!(again.accept(11.2, &renewal).as_slice(), [Effect::BecameLeader { .. }]));
+    assert!(!again.machine.is_stranded());
+
+    let mut stopping = stranded();
+    stopping.step(11.0, Input::Stop);
+    assert!(!stopping.machine.is_stranded());
+    let mut stolen = Bench::leading();
+    stolen.step(1.0, Input::Nudge(Some("200".to_owned())));
+    stolen.step(1.1, Input::Observed(lease("200", "thief", 1.0)));
+    assert!(!stolen.machine.is_stranded());
+}
+
 #[test]
 fn an_acceptance_that_comes_after_its_own_deadline_makes_no_leader_and_is_renewed_at_once() {
     let mut bench = Bench::new();

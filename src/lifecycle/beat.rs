@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
-use super::{HookFacts, UNDESCRIBED_TIMEOUT};
+use super::{HookFacts, Turn, UNDESCRIBED_TIMEOUT};
 use crate::domain::{HookDescription, Moment, MomentExt, seconds};
 
-/// The waits after a failed heartbeat; from then on they double.
+/// The waits after a failed heartbeat; from then on they double. Each is shortened by the hook's own fraction of a quarter, so that
+/// hooks which failed together are not tried again together.
 const RETRIES: [Duration; 3] = [seconds(1), seconds(2), seconds(4)];
+/// What they take together before the third try.
+const TWO_RETRIES: Duration = seconds(3);
+/// Where nothing is to be saved any more, or a person must act first, there is no hurry.
+const SLOW_RETRY: Duration = seconds(30);
 /// No call takes longer.
 const MOST_CALL: Duration = seconds(10);
 /// No timeout, whatever was answered, makes us beat without a pause (AWS allows none under 30 s).
@@ -36,6 +41,10 @@ pub struct BeatSchedule {
     due: Moment,
     in_flight: Option<Moment>,
     failures: u32,
+    /// When the first try failed, before any was accepted.
+    first_failed: Option<Moment>,
+    /// The last answer was a refusal that asking again does not mend.
+    is_refused: bool,
     is_missed: bool,
     end: Option<End>,
     counts: BeatCounts,
@@ -50,8 +59,8 @@ pub enum Start {
     TakenOver {
         /// When.
         at: Moment,
-        /// Whose turn it is when ([`super::take_up_order`]): when its first heartbeat goes out.
-        turn: Moment,
+        /// For how long nobody may have beaten it before, beyond its interval.
+        unled: Duration,
     },
 }
 
@@ -97,6 +106,8 @@ impl BeatSchedule {
             due: event,
             in_flight: None,
             failures: 0,
+            first_failed: None,
+            is_refused: false,
             is_missed: false,
             end: None,
             counts: BeatCounts::default(),
@@ -110,7 +121,48 @@ impl BeatSchedule {
     #[must_use]
     pub fn due(&self) -> Option<Moment> {
         let over = self.global_end().is_some_and(|end| self.due >= end || self.window_end().is_some_and(|w| w >= end));
-        if over || self.in_flight.is_some() || self.end.is_some() { None } else { Some(self.due) }
+        if over { None } else { self.due_to_prove() }
+    }
+
+    /// The same for one that is to prove that the action is open, whether or not it adds anything.
+    #[must_use]
+    pub const fn due_to_prove(&self) -> Option<Moment> {
+        if self.in_flight.is_some() || self.end.is_some() { None } else { Some(self.due) }
+    }
+
+    /// Somebody waits for the next answer: it is asked for at once, or when a failed one is due again.
+    pub fn hasten(&mut self, now: Moment) {
+        if self.failures == 0 {
+            self.due = self.due.min(now);
+        }
+    }
+
+    /// By when the next heartbeat should have had its turn where many wait, so that three tries fit before two thirds of the window
+    /// are over; after that, before the window ends.
+    #[must_use]
+    pub fn turn(&self) -> Turn {
+        let timeout = self.first.as_ref().map_or(UNDESCRIBED_TIMEOUT, |d| d.heartbeat_timeout);
+        let (start, due) = (self.window_start(), self.due);
+        let (two_thirds, end) = (start.plus(two_thirds(timeout)), start.plus(timeout));
+        let is_take_up = self.granted.is_none();
+        let room = two_thirds.since_or_zero(due).saturating_sub(TWO_RETRIES);
+        let left = end.since_or_zero(due);
+        let by = if is_take_up && self.first.is_none() {
+            due
+        } else if is_take_up && !left.is_zero() {
+            // How long ago it was beaten is a guess: half of what may be left.
+            let from = two_thirds.max(due);
+            from.plus(end.since_or_zero(from) / 2)
+        } else if is_take_up {
+            due.plus(seconds(2))
+        } else if !room.is_zero() {
+            due.plus(room / 4)
+        } else if !left.is_zero() {
+            due.plus((left / 8).min(MOST_CALL))
+        } else {
+            due.plus(if self.first.is_some() { seconds(60) } else { seconds(5) })
+        };
+        Turn { by, firm: self.first.is_some() || self.last.is_some(), is_take_up }
     }
 
     /// One goes out now.
@@ -126,15 +178,30 @@ impl BeatSchedule {
         // A first heartbeat that went at once has not been spread yet; one after a regular gap has.
         self.is_spread |= self.last.is_some() || !self.first_at_once();
         (self.last, self.granted, self.failures, self.is_missed) = (Some(sent), Some(sent), 0, false);
+        self.is_refused = false;
         self.counts.accepted += 1;
         self.due = self.planned();
     }
 
     /// It failed, or was not answered in time.
     pub fn failed(&mut self, now: Moment) {
+        self.is_refused = false;
+        self.fail(now);
+    }
+
+    /// It was refused in a way that a person must mend: tried again, more slowly.
+    pub fn refused(&mut self, now: Moment) {
+        self.is_refused = true;
+        self.fail(now);
+    }
+
+    fn fail(&mut self, now: Moment) {
         self.in_flight = None;
         self.counts.failed += 1;
-        self.due = now.plus(self.retry_wait());
+        if self.last.is_none() {
+            self.first_failed.get_or_insert(now);
+        }
+        self.due = now.plus(self.retry_wait(now).mul_f64(1.0 - self.spread / 4.0));
         self.failures = self.failures.saturating_add(1);
         self.note_missed(now);
     }
@@ -164,12 +231,13 @@ impl BeatSchedule {
         self.due = if self.failures == 0 { planned } else { self.due.min(planned) };
     }
 
-    /// How long one call may take, so that three tries fit before two thirds of the timeout are over: 1 s to 10 s.
+    /// How long one call may take, so that three tries, and the wait for its turn, fit before two thirds of the timeout are over:
+    /// 1 s to 10 s.
     #[must_use]
     pub fn call_limit(&self) -> Duration {
         let timeout = self.timeout();
-        let room = two_thirds(timeout).saturating_sub(self.interval()).saturating_sub(seconds(3));
-        (room / 3).clamp(LEAST_TIMEOUT, MOST_CALL)
+        let room = two_thirds(timeout).saturating_sub(self.interval()).saturating_sub(TWO_RETRIES);
+        (room / 4).clamp(LEAST_TIMEOUT, MOST_CALL)
     }
 
     /// The end of the window last granted: AWS acts on its default then if no heartbeat is accepted. `None` while that is not
@@ -187,9 +255,13 @@ impl BeatSchedule {
     #[must_use]
     pub fn lapses_at(&self) -> Option<Moment> {
         let at = self.window_start().plus(two_thirds(self.first.as_ref()?.heartbeat_timeout));
-        let (Start::Received(turn) | Start::TakenOver { turn, .. }) = self.start;
         let is_untried = self.counts.accepted + self.counts.failed == 0;
-        let at = if is_untried { at.max(turn.plus(MOST_CALL)) } else { at };
+        let at = match self.start {
+            Start::Received(seen) if is_untried => at.max(seen.plus(MOST_CALL)),
+            // At a take-over it may have to wait for its turn first.
+            Start::TakenOver { .. } if is_untried => at.max(self.turn().by.plus(MOST_CALL)),
+            Start::Received(_) | Start::TakenOver { .. } => at,
+        };
         // Ended in time: what stands, stands. Ended too late: the lapse stands.
         if self.end.is_some() && !self.is_missed { None } else { Some(at) }
     }
@@ -228,8 +300,7 @@ impl BeatSchedule {
     /// The longest time between two heartbeats.
     #[must_use]
     pub fn interval(&self) -> Duration {
-        let timeout = self.timeout();
-        if timeout < seconds(60) { timeout / 3 } else { timeout / 2 }
+        interval(self.timeout())
     }
 
     fn timeout(&self) -> Duration {
@@ -243,13 +314,17 @@ impl BeatSchedule {
         self.first.as_ref().map(|d| self.event.plus(d.global_timeout)).filter(|end| *end > seen)
     }
 
-    /// When the window last granted began. Another leader's last heartbeat is not known: while it lived, it was never longer
-    /// ago than half of the timeout.
+    /// When the window last granted began. Another leader's last heartbeat is not known: while it led, it was never longer ago than
+    /// an interval, and then nobody may have led for a while. What fails for us may have failed for it from the beginning: once a
+    /// try has failed, nothing is counted on but the event itself, as long as that can be.
     fn window_start(&self) -> Moment {
         let timeout = self.first.as_ref().map_or(UNDESCRIBED_TIMEOUT, |b| b.heartbeat_timeout);
+        let may_be_unbeaten = self.first_failed.is_some_and(|failed| self.event.plus(timeout) > failed);
         match (self.granted, self.start) {
             (Some(granted), _) => granted,
-            (None, Start::TakenOver { at, .. } | Start::Received(at)) => self.event.max(at.minus(timeout / 2)),
+            (None, _) if may_be_unbeaten => self.event,
+            (None, Start::TakenOver { at, unled }) => self.event.max(at.minus(interval(timeout).saturating_add(unled).min(timeout))),
+            (None, Start::Received(at)) => self.event.max(at.minus(interval(timeout))),
         }
     }
 
@@ -264,15 +339,23 @@ impl BeatSchedule {
         let gap = if self.is_spread { self.interval() } else { self.interval().mul_f64(1.0 - self.spread / 2.0) };
         match (self.last, self.start) {
             (Some(last), _) => last.plus(gap),
-            (None, Start::TakenOver { turn, .. }) => turn,
+            (None, Start::TakenOver { at, .. }) => at,
             (None, Start::Received(at)) if self.first_at_once() => at,
             (None, Start::Received(_)) => self.event.plus(gap),
         }
     }
 
-    /// 1, 2, 4 s, then doubling up to a twelfth of the timeout (4 s to 30 s).
-    fn retry_wait(&self) -> Duration {
-        let most = (self.timeout() / 12).clamp(seconds(4), seconds(30));
+    /// 1, 2, 4 s, then doubling up to a twelfth of the timeout (4 s to 30 s), a quarter (10 s to 30 s) where it was refused, and more
+    /// slowly once the window is over as far as we know.
+    fn retry_wait(&self, now: Moment) -> Duration {
+        let timeout = self.timeout();
+        let is_over = self.window_start().plus(timeout) <= now;
+        let most = match (self.is_refused, is_over) {
+            (true, true) => SLOW_RETRY,
+            (true, false) => (timeout / 4).clamp(seconds(10), SLOW_RETRY),
+            (false, true) => (timeout / 12).clamp(seconds(10), SLOW_RETRY),
+            (false, false) => (timeout / 12).clamp(seconds(4), SLOW_RETRY),
+        };
         let nth = usize::try_from(self.failures).ok().and_then(|n| RETRIES.get(n).copied());
         nth.unwrap_or_else(|| seconds(1 << self.failures.min(5)).min(most))
     }
@@ -284,6 +367,10 @@ impl BeatSchedule {
             self.counts.missed += 1;
         }
     }
+}
+
+fn interval(timeout: Duration) -> Duration {
+    if timeout < seconds(60) { timeout / 3 } else { timeout / 2 }
 }
 
 fn two_thirds(d: Duration) -> Duration {

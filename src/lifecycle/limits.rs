@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::domain::{HookDescription, HookKey, Kind, Moment, MomentExt, Taken, seconds};
+use crate::domain::{HookDescription, Kind, Moment, MomentExt, OwedHook, Taken, seconds};
 
 /// How long before its GlobalTimeout a hook is answered.
 const GLOBAL_RESERVE: Duration = seconds(60);
@@ -60,16 +60,13 @@ pub struct Limits {
 }
 
 /// The limits of a drain that has taken on `taken`. `take_up`: when the present leader took it up (at accept, take-over or
-/// resume); an interruption that joined later was taken up at its own accept. `hooks`: what is known of each owed hook; one
-/// that is missing counts as not described.
+/// resume); an interruption that joined later was taken up at its own accept. `hooks`: what is known of each owed action; one
+/// that is missing counts as described like another action of the same hook, else as not described.
 #[must_use]
-pub fn limits(taken: &[Taken], hooks: &BTreeMap<HookKey, HookFacts>, take_up: Moment, settings: &LimitSettings) -> Limits {
-    let rules = taken.iter().filter_map(|t| Rule::of(t, t.hook.as_ref().and_then(|h| hooks.get(&h.key)), take_up, settings));
+pub fn limits(taken: &[Taken], hooks: &BTreeMap<OwedHook, HookFacts>, take_up: Moment, settings: &LimitSettings) -> Limits {
+    let rules = taken.iter().filter_map(|t| Rule::of(t, &facts_of(t, hooks), take_up, settings));
     let earliest = rules.min_by_key(|r| (r.force_at, r.accepted));
-    let patience = taken.iter().map(|t| {
-        let facts = t.hook.as_ref().and_then(|h| hooks.get(&h.key));
-        take_up.max(t.accepted).plus(settings.patience(facts.and_then(|f| f.description.as_ref())))
-    });
+    let patience = taken.iter().map(|t| take_up.max(t.accepted).plus(settings.patience(facts_of(t, hooks).description.as_ref())));
     let ends_anyway = patience.min().unwrap_or_else(|| take_up.plus(settings.patience(None)));
     let first = taken.iter().map(|t| t.accepted).min().unwrap_or(take_up);
     Limits {
@@ -80,6 +77,13 @@ pub fn limits(taken: &[Taken], hooks: &BTreeMap<HookKey, HookFacts>, take_up: Mo
         provisional: earliest.is_some_and(|r| r.provisional),
         kind: earliest.and_then(|r| r.kind),
     }
+}
+
+/// What is known of the action that an interruption owes. A window is one action's alone; what its hook is like is not.
+fn facts_of(taken: &Taken, hooks: &BTreeMap<OwedHook, HookFacts>) -> HookFacts {
+    let Some(owed) = &taken.hook else { return HookFacts::default() };
+    let others = || hooks.range(OwedHook { key: owed.key.clone(), token: None }..).take_while(|(other, _)| other.key == owed.key);
+    hooks.get(owed).cloned().unwrap_or_else(|| HookFacts { description: others().find_map(|(_, f)| f.description.clone()), lapse: None })
 }
 
 /// The deadline that one interruption sets.
@@ -93,7 +97,7 @@ struct Rule {
 
 impl Rule {
     /// `None`: it was over when the interruption was taken up, or it never sets one.
-    fn of(taken: &Taken, facts: Option<&HookFacts>, take_up: Moment, settings: &LimitSettings) -> Option<Self> {
+    fn of(taken: &Taken, facts: &HookFacts, take_up: Moment, settings: &LimitSettings) -> Option<Self> {
         let up = take_up.max(taken.accepted);
         let force_at = if taken.hook.is_some() {
             hook_deadline(taken, facts, up, settings)?
@@ -103,15 +107,15 @@ impl Rule {
             let margin = if taken.kind == Some(Kind::Spot) { settings.spot_margin } else { settings.margin };
             taken.machine_goes().map(|end| end.minus(margin)).filter(|d| *d > up)?
         };
-        let provisional = taken.hook.is_some() && facts.is_none_or(|f| f.description.is_none());
+        let provisional = taken.hook.is_some() && facts.description.is_none();
         Some(Self { force_at, accepted: taken.accepted, provisional, kind: taken.kind })
     }
 }
 
 /// min(event + global timeout − 60 s, accept + drain timeout), or the same from the take-up where that was over by then; and
 /// the end of a window that runs out. All less the margin, and only where that lay ahead at the take-up.
-fn hook_deadline(taken: &Taken, facts: Option<&HookFacts>, up: Moment, settings: &LimitSettings) -> Option<Moment> {
-    let description = facts.and_then(|f| f.description.as_ref());
+fn hook_deadline(taken: &Taken, facts: &HookFacts, up: Moment, settings: &LimitSettings) -> Option<Moment> {
+    let description = facts.description.as_ref();
     let ahead = |deadline: Moment| Some(deadline.minus(settings.margin)).filter(|d| *d > up);
     let from = |start: Moment| match description {
         Some(d) => taken.began().plus(d.global_timeout).minus(GLOBAL_RESERVE).min(start.plus(settings.patience(Some(d)))),
@@ -120,7 +124,7 @@ fn hook_deadline(taken: &Taken, facts: Option<&HookFacts>, up: Moment, settings:
     };
     // A window beyond the drain's last end (possible where the global timeout is over) sets nothing.
     let last = up.plus(settings.patience(description));
-    let window = facts.and_then(|f| f.lapse).and_then(ahead).filter(|d| *d < last);
+    let window = facts.lapse.and_then(ahead).filter(|d| *d < last);
     let drain = ahead(from(taken.accepted)).or_else(|| ahead(from(up)));
     window.into_iter().chain(drain).min()
 }

@@ -2,7 +2,7 @@
 //!
 //! A lifecycle hook waits for its HeartbeatTimeout after its start, and after each heartbeat that is accepted again for that
 //! long (RecordLifecycleActionHeartbeat resets the timer, it does not add to it), at most for its GlobalTimeout in all.
-//! [`BeatSchedule`] keeps one such action open; [`limits()`] says what its drain is held to.
+//! [`BeatSchedule`] keeps one such action open; [`Pace`] spreads those of many in time; [`limits()`] says what a drain is held to.
 
 mod beat;
 mod limits;
@@ -12,4 +12,4 @@ mod tests;
 
 pub use beat::{BeatCounts, BeatSchedule, End, Start};
 pub use limits::{HookFacts, LimitSettings, Limits, limits};
-pub use pace::{TAKE_UP_RATE, UNDESCRIBED_TIMEOUT, take_up_order};
+pub use pace::{BEAT_RATE, Pace, TAKE_UP_RATE, Turn, UNDESCRIBED_TIMEOUT};

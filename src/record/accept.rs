@@ -167,13 +167,22 @@ impl Newcomer {
         self.taken.time == self.taken.accepted || self.entry.time == other.time
     }
 
-    /// It owes a hook that the record does not name.
+    /// It owes a hook that the record does not name, or a later action of one that it does.
     fn owes_a_new_hook(&self, record: &Record) -> bool {
-        self.entry.hook.is_some() && !record.known().any(|k| k.group == self.entry.group && k.hook == self.entry.hook)
+        let mut of_this_hook = record.known().filter(|k| k.group == self.entry.group && k.hook == self.entry.hook);
+        self.entry.hook.is_some() && of_this_hook.all(|k| self.is_a_later_action_than(k))
     }
 
-    /// It owes a hook that the released record does not name. A later action of a hook that it does name counts as well: one
-    /// that began after the release, under another token (an instance that came back from a warm pool and goes again).
+    /// AWS keeps one action of a hook and an instance open at a time, so that one of another token that began later has taken the
+    /// place of the other (root volumes replaced one after the other, a way back into a warm pool). Without its token an action
+    /// cannot be told from another one.
+    fn is_a_later_action_than(&self, other: &Known) -> bool {
+        let tokens = self.entry.token.as_ref().zip(other.token.as_ref());
+        tokens.is_some_and(|(new, old)| new != old) && self.entry.time > other.time
+    }
+
+    /// It owes a hook that the released record does not name, or a later action of one that it does. Where the record has no
+    /// token to compare, that is one that began after the release.
     fn brings_an_action_after(&self, record: &Record) -> bool {
         let began_later = record.released.as_ref().is_some_and(|r| self.entry.time > r.at);
         let other_token = self.entry.token.is_some() && record.known().all(|k| k.token != self.entry.token);

@@ -4,7 +4,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::Foreman;
 use crate::{
-    domain::{HookKey, InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
+    controller::hooks::First,
+    domain::{InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
     drain::{self, Drain, Input, Start},
     lifecycle::{self, LimitSettings},
     record::Record,
@@ -138,49 +139,12 @@ impl Foreman {
     /// Has owed hooks beaten.
     fn owe(&mut self, name: &NodeName, owed: &[OwedHook], taken: &[Taken], ours: bool) {
         for hook in owed {
-            self.hook_nodes.insert(hook.key.clone(), name.clone());
-            let event = taken.iter().filter(|t| t.hook.as_ref().is_some_and(|h| h.key == hook.key)).map(|t| t.time).max();
+            self.hook_nodes.insert(hook.clone(), name.clone());
+            let event = taken.iter().filter(|t| t.hook.as_ref() == Some(hook)).map(|t| t.time).max();
             let event = event.unwrap_or_else(|| self.term.clock.now());
-            if ours {
-                self.term.hooks.own(hook, event, crate::controller::hooks::First::Received);
-            } else {
-                self.taken_over.push((hook.clone(), event));
-            }
+            // What is found at a take-over is beaten at once, who has least time first.
+            self.term.hooks.own(hook, event, if ours { First::Received } else { First::TakenOver });
         }
-    }
-
-    /// Hooks found at a take-over are beaten at once, the shortest timeout first, not all in the same moment.
-    pub(super) fn take_up_hooks(&mut self) {
-        if self.taken_over.is_empty() {
-            return;
-        }
-        let owed = std::mem::take(&mut self.taken_over);
-        let (term, turn) = (self.term.clone(), Arc::clone(&self.take_up_turn));
-        self.term.spawn(async move {
-            // Their timeouts decide the order; who cannot be described in time goes first, as if its timeout were the shortest.
-            let described = futures::future::join_all(owed.into_iter().map(|(hook, event)| {
-                let lookups = term.lookups.clone();
-                async move {
-                    let ask = lookups.hooks.get(&hook.key.group, &hook.key.hook);
-                    let timeout = match tokio::time::timeout(seconds(2), ask).await {
-                        Ok(Ok(Some(description))) => Some(description.heartbeat_timeout),
-                        _ => None,
-                    };
-                    ((hook, event), timeout)
-                }
-            }))
-            .await;
-            let order = {
-                let mut next = turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                let order = lifecycle::take_up_order(described, term.clock.now().max(*next));
-                let gap = seconds(1) / lifecycle::TAKE_UP_RATE;
-                *next = order.last().map_or(*next, |(_, last)| last.plus(gap));
-                order
-            };
-            for ((hook, event), turn) in order {
-                term.hooks.own(&hook, event, crate::controller::hooks::First::TakenOver(turn));
-            }
-        });
     }
 
     fn drain_settings(&self) -> drain::Settings {
@@ -204,10 +168,10 @@ impl Foreman {
         }
         self.dispatch(drain::DispatchInput::Closed { node: name.clone() });
         self.feed.detach(name);
-        let keys: Vec<HookKey> = self.hook_nodes.iter().filter(|(_, n)| *n == name).map(|(k, _)| k.clone()).collect();
-        for key in keys {
-            self.hook_nodes.remove(&key);
-            self.hook_facts.remove(&key);
+        let owed: Vec<OwedHook> = self.hook_nodes.iter().filter(|(_, n)| *n == name).map(|(o, _)| o.clone()).collect();
+        for owed in owed {
+            self.hook_nodes.remove(&owed);
+            self.hook_facts.remove(&owed);
         }
         self.term.metrics.set_drains_active(self.courses.len());
         Some(course)

@@ -173,7 +173,7 @@ impl Foreman {
         });
         if let Some(course) = self.close(name) {
             for owed in self.term.owed(&course.record, &course.instance) {
-                self.term.hooks.forget(&owed.key);
+                self.term.hooks.forget(&owed);
             }
             self.term.board.ended(name, "void", self.term.clock.now());
             self.term.metrics.drain_ended(crate::observe::DrainEnd::Void, self.term.clock.now().since_or_zero(course.take_up));

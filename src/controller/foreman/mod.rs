@@ -14,7 +14,6 @@ mod word;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
     time::Duration,
 };
 
@@ -25,7 +24,7 @@ pub(in crate::controller) use self::{course::Course, word::Word};
 use super::context::Term;
 use crate::{
     cluster::{BudgetChanges, BudgetEvent, NodeChange, NodeChanges, PodEvent, PodEvents, PodFeed, PodFeedSettings},
-    domain::{HookKey, InstanceId, Moment, MomentExt, NodeName, seconds},
+    domain::{InstanceId, Moment, MomentExt, NodeName, OwedHook, seconds},
     drain::{self, DispatchEffect, DispatchInput, Dispatcher, Effect, Input, WatchState},
     lifecycle::HookFacts,
     observe::Loop,
@@ -80,8 +79,8 @@ pub(super) struct Foreman {
     feed: PodFeed,
     courses: BTreeMap<NodeName, Course>,
     dispatcher: Dispatcher,
-    hook_facts: BTreeMap<HookKey, HookFacts>,
-    hook_nodes: BTreeMap<HookKey, NodeName>,
+    hook_facts: BTreeMap<OwedHook, HookFacts>,
+    hook_nodes: BTreeMap<OwedHook, NodeName>,
     wakes: BTreeSet<(Moment, NodeName)>,
     /// Instances of Nodes without providerID, as DescribeInstances gave them.
     named: BTreeMap<NodeName, InstanceId>,
@@ -104,10 +103,6 @@ pub(super) struct Foreman {
     dirty: BTreeSet<NodeName>,
     unreported: BTreeSet<NodeName>,
     reported_at: Moment,
-    /// Owed hooks found at the take-over, until they are spread in time.
-    taken_over: Vec<(crate::domain::OwedHook, Moment)>,
-    /// When the next of them has its turn: they may be found a few hundred at a time.
-    take_up_turn: Arc<std::sync::Mutex<Moment>>,
 }
 
 impl Foreman {
@@ -141,8 +136,6 @@ impl Foreman {
             dirty: BTreeSet::new(),
             unreported: BTreeSet::new(),
             reported_at: now,
-            taken_over: Vec::new(),
-            take_up_turn: Arc::new(std::sync::Mutex::new(now)),
             term,
         }
     }
@@ -177,7 +170,6 @@ impl Foreman {
                 break;
             }
         }
-        self.take_up_hooks();
     }
 
     fn hear(&mut self, word: Word) {
@@ -193,14 +185,14 @@ impl Foreman {
                     self.step(&node.name, Input::Node(drain::NodeCondition::InstanceOver));
                 }
             }
-            Word::Hook(key, facts) => {
-                let node = self.hook_nodes.get(&key).cloned();
+            Word::Hook(owed, facts) => {
+                let node = self.hook_nodes.get(&owed).cloned();
                 if self.hook_facts.len() >= MOST_FACTS {
                     // Hooks that were completed without a drain leave theirs behind.
                     let drained = &self.hook_nodes;
-                    self.hook_facts.retain(|key, _| drained.contains_key(key));
+                    self.hook_facts.retain(|owed, _| drained.contains_key(owed));
                 }
-                self.hook_facts.insert(key, facts);
+                self.hook_facts.insert(owed, facts);
                 if let Some(node) = node {
                     self.refresh_limits(&node);
                 }

@@ -52,11 +52,11 @@ impl Foreman {
         self.term.spawn(async move {
             let mut counts = false;
             for hook in owed {
-                let event = taken.iter().filter(|t| t.hook.as_ref().is_some_and(|h| h.key == hook.key)).map(|t| t.time).max();
+                let event = taken.iter().filter(|t| t.hook.as_ref() == Some(&hook)).map(|t| t.time).max();
                 match term.hooks.prove(&hook, event.unwrap_or_else(|| term.clock.now())).await {
                     Some(Proof::Open) => counts = true,
                     // No answer to be had: it is known to be over. (At the end of the term nobody comes here.)
-                    Some(Proof::Gone) | None => term.hooks.forget(&hook.key),
+                    Some(Proof::Gone) | None => term.hooks.forget(&hook),
                 }
             }
             term.tell(Word::Doubt { node: node.name.clone(), uid: node.uid.clone(), counts });

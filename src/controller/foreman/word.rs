@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    domain::{ApiAnswer, HookKey, InstanceId, Node, NodeName},
+    domain::{ApiAnswer, InstanceId, Node, NodeName, OwedHook},
     drain::{self, Order},
     lifecycle::HookFacts,
 };
@@ -25,7 +25,7 @@ pub(in crate::controller) enum Word {
         over: bool,
     },
     /// What deadlines need to know of a hook has changed.
-    Hook(HookKey, HookFacts),
+    Hook(OwedHook, HookFacts),
     /// The answer to an order.
     Answer {
         /// The node whose drain gave it.

@@ -159,7 +159,7 @@ fn a_description_sets_the_interval_from_the_last_beat_on() {
 fn an_action_that_comes_after_its_global_timeout_is_beaten_until_aws_says_that_it_is_gone() {
     let mut s = BeatSchedule::new(at(0), received(4000), 0.0, Some(of_timeout(30)));
     assert_eq!(run_secs(&mut s, 4010, Answer::Failed), [4000.0, 4001.0, 4003.0, 4007.0]);
-    assert_eq!(run(&mut s, at(4011), at(5000), Duration::ZERO, |_| Answer::Gone), [at(4011)]);
+    assert_eq!(run(&mut s, at(4011), at(5000), Duration::ZERO, |_| Answer::Gone), [at(4015)], "there is no hurry any more");
 }
 
 #[test]
@@ -189,21 +189,134 @@ fn a_thousand_hooks_that_came_together_do_not_beat_together() {
     }
 }
 
-#[test]
-fn whoever_takes_over_beats_at_once_the_shortest_first_and_20_a_second() {
-    let hooks: Vec<(u32, Option<Duration>)> = (0..100).map(|n| (n, [Some(300), None, Some(3600), Some(60)][n as usize % 4].map(seconds))).collect();
-    let order = take_up_order(hooks, at(0));
-    let first: Vec<_> = order.iter().take(4).map(|(n, t)| (*n, *t)).collect();
-    assert_eq!(first, [(1, at(0)), (5, at_ms(50)), (9, at_ms(100)), (13, at_ms(150))], "not described counts as 30 s");
-    assert_eq!(order.iter().map(|(n, _)| n % 4).collect::<Vec<_>>().chunks(25).map(|c| c[0]).collect::<Vec<_>>(), [1, 3, 0, 2]);
-    assert!(order.windows(21).all(|w| w[20].1.since_or_zero(w[0].1) >= seconds(1)));
-    assert_eq!(order.last().map(|(_, t)| *t), Some(at_ms(4_950)));
+fn turn(by: i64, firm: bool) -> Turn {
+    Turn { by: at_ms(by), firm, is_take_up: false }
+}
 
-    let mut s = BeatSchedule::new(at(-9000), Start::TakenOver { at: at(0), turn: at_ms(150) }, 0.0, Some(of_timeout(300)));
-    assert_eq!(s.due(), Some(at_ms(150)));
-    assert_eq!((s.lapses_at(), s.window_end()), (Some(at(50)), Some(at(150))), "the last leader's beat is half a timeout old at worst");
-    run(&mut s, at(0), at(1), Duration::ZERO, |_| Answer::Accepted);
-    assert_eq!((s.window_end(), s.is_proved()), (Some(at_ms(300_150)), true));
+/// When each of those who wait goes, in milliseconds after the start.
+fn let_go(pace: &mut Pace<u32>) -> Vec<(u32, i64)> {
+    let mut now = at(0);
+    let mut gone = Vec::new();
+    while let Some(next) = pace.next_at() {
+        now = now.max(next);
+        gone.push((pace.pop(now).unwrap(), now.as_millisecond() - at(0).as_millisecond()));
+    }
+    gone
+}
+
+#[test]
+fn those_who_wait_go_one_after_the_other_the_shortest_first() {
+    let mut pace = Pace::new(TAKE_UP_RATE);
+    (0..100).for_each(|n| pace.enter(turn(60_000 - 100 * i64::from(n), true), n));
+    let gone = let_go(&mut pace);
+    assert_eq!(gone.iter().take(3).collect::<Vec<_>>(), [&(99, 0), &(98, 50), &(97, 100)]);
+    assert_eq!(gone.last(), Some(&(0, 4_950)), "20 a second");
+    pace.enter(turn(0, true), 1);
+    pace.enter(turn(99_999, true), 2);
+    pace.retain(|who| *who != 1);
+    assert_eq!(pace.pop(at(100)), Some(2), "who gave up is not waited for");
+    assert_eq!((pace.next_at(), pace.pop(at(200))), (None, None));
+}
+
+#[test]
+fn the_pace_is_quickened_only_where_somebody_known_would_come_too_late() {
+    let mut pace = Pace::new(TAKE_UP_RATE);
+    (0..100).for_each(|n| pace.enter(turn(2_000, true), n));
+    let gone = let_go(&mut pace);
+    assert!(gone.iter().all(|(_, ms)| *ms <= 2_000), "{gone:?}");
+    assert!(gone.windows(2).all(|w| w[1].1 - w[0].1 >= 19), "evenly: {gone:?}");
+    let mut unknown = Pace::new(TAKE_UP_RATE);
+    (0..100).for_each(|n| unknown.enter(turn(0, false), n));
+    assert_eq!(let_go(&mut unknown).last(), Some(&(99, 4_950)));
+    // Ten that are known wait behind them, and overtake them when it is time.
+    (0..100).for_each(|n| unknown.enter(turn(100_000, false), n));
+    (100..110).for_each(|n| unknown.enter(turn(101_000, true), n));
+    let mut gone = Vec::new();
+    let mut now = at(100);
+    while let Some(next) = unknown.next_at() {
+        now = now.max(next);
+        gone.push((unknown.pop(now).unwrap(), now));
+    }
+    assert!(gone.iter().all(|(n, t)| *n < 100 || *t <= at(101)), "{gone:?}");
+    assert!(gone.windows(2).all(|w| w[1].1.since_or_zero(w[0].1) >= Duration::from_millis(44)), "{gone:?}");
+}
+
+#[test]
+fn who_has_least_time_left_has_the_first_turn() {
+    let of = |start, description: Option<u64>| BeatSchedule::new(at(0), start, 0.0, description.map(of_timeout)).turn();
+    let taken_over = Start::TakenOver { at: at(1000), unled: seconds(20) };
+    let by = |turn: Turn| (whole(turn.by), turn.firm, turn.is_take_up);
+    // Two thirds of the window are over at 200 s, three tries with their waits and as long a wait for the turn before.
+    assert_eq!(by(of(received(0), Some(300))), (161, true, false));
+    assert_eq!(by(of(received(80), Some(300))), (109, true, false));
+    assert_eq!(by(of(received(250), Some(300))), (256, true, false), "before the window ends");
+    assert_eq!(by(of(received(400), Some(300))), (460, true, false), "it is over, as far as we know");
+    assert_eq!(by(of(received(80), None)), (85, false, false));
+    assert_eq!(by(of(taken_over, None)), (1000, false, true), "first, until it is known");
+    assert_eq!(by(of(taken_over, Some(30))), (1002, true, true));
+    assert_eq!(by(of(taken_over, Some(60))), (1005, true, true));
+    assert_eq!(by(of(taken_over, Some(300))), (1080, true, true));
+}
+
+#[test]
+fn what_was_taken_over_lapses_as_if_nobody_had_beaten_it_since_the_last_leader_was_lost() {
+    let taken_over = |event| BeatSchedule::new(at(event), Start::TakenOver { at: at(0), unled: seconds(20) }, 0.0, Some(of_timeout(300)));
+    let mut s = taken_over(-9000);
+    assert_eq!(s.due(), Some(at(0)));
+    assert_eq!(s.window_end(), Some(at(130)), "an interval and twenty seconds ago at worst");
+    assert_eq!(s.lapses_at(), Some(at(90)), "it may have to wait for its turn");
+    s.sent(at(0));
+    s.failed(at(1));
+    assert_eq!((s.lapses_at(), s.window_end()), (Some(at(30)), Some(at(130))));
+    run(&mut s, at(1), at(2), Duration::ZERO, |_| Answer::Accepted);
+    assert_eq!((s.window_end(), s.is_proved()), (Some(at(302)), true));
+
+    // Perhaps nobody ever could beat it: its window may be the first one still.
+    let mut young = taken_over(-250);
+    assert_eq!(young.window_end(), Some(at(130)));
+    young.sent(at(0));
+    young.refused(at(1));
+    assert_eq!((young.window_end(), young.facts(at(1)).lapse), (Some(at(50)), Some(at(50))));
+}
+
+#[test]
+fn what_fails_together_is_not_tried_again_together() {
+    let tries = |spread| {
+        let mut s = BeatSchedule::new(at(0), received(100), spread, Some(of_timeout(300)));
+        run(&mut s, at(100), at(107), Duration::ZERO, |_| Answer::Failed).into_iter().map(secs).collect::<Vec<_>>()
+    };
+    assert_eq!(tries(0.0), [100.0, 101.0, 103.0, 107.0]);
+    assert_eq!(tries(1.0), [100.0, 100.75, 102.25, 105.25]);
+}
+
+#[test]
+fn what_is_refused_is_tried_again_slowly() {
+    let mut s = fresh(60, 6000);
+    let mut tries = Vec::new();
+    while let Some(due) = s.due().filter(|due| *due <= at(630)) {
+        s.sent(due);
+        s.refused(due);
+        tries.push(secs(due));
+    }
+    assert_eq!(tries[..6], [30.0, 31.0, 33.0, 37.0, 45.0, 60.0], "three tries before two thirds, all the same");
+    assert!(tries.len() < 40, "{tries:?}");
+}
+
+#[test]
+fn a_proof_is_asked_for_at_once_and_no_faster_than_what_fails_is_tried_again() {
+    let mut s = fresh(300, 30_000);
+    s.hasten(at(10));
+    assert_eq!(s.due_to_prove(), Some(at(10)));
+    s.sent(at(10));
+    assert_eq!(s.due_to_prove(), None);
+    s.failed(at(11));
+    s.hasten(at(11));
+    assert_eq!(s.due_to_prove(), Some(at(12)));
+    let mut full = fresh(30, 40);
+    run_secs(&mut full, 100, Answer::Accepted);
+    assert_eq!(full.due(), None);
+    full.hasten(at(20));
+    assert_eq!(full.due_to_prove(), Some(at(20)), "also where it adds nothing");
 }
 
 #[test]

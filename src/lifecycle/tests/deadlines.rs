@@ -54,7 +54,7 @@ impl Case {
     }
 
     fn limits(&self) -> Limits {
-        let hooks = self.drain.iter().map(|f| (key("drain"), f.clone())).collect();
+        let hooks = self.drain.iter().map(|f| (OwedHook { key: key("drain"), token: None }, f.clone())).collect();
         let settings = LimitSettings { drain_timeout: self.drain_timeout.map(seconds), ..LimitSettings::default() };
         limits(&self.taken, &hooks, at(self.take_up), &settings)
     }

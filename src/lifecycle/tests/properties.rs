@@ -28,7 +28,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn starts() -> impl Strategy<Value = Start> {
-    prop_oneof![(0..9000_i64).prop_map(received), (0..9000_i64, 0..50_i64).prop_map(|(n, turn)| Start::TakenOver { at: at(n), turn: at(n + turn) })]
+    prop_oneof![
+        (0..9000_i64).prop_map(received),
+        (0..9000_i64, 0..50_u64).prop_map(|(n, unled)| Start::TakenOver { at: at(n), unled: seconds(unled) })
+    ]
 }
 
 fn begin(start: Start) -> Moment {
@@ -41,7 +44,7 @@ proptest! {
     fn with_each_beat_accepted_no_window_ever_ends_unbeaten(
         timeout in timeouts(), age in 0..20_i64, spread in 0.0..=1.0_f64, latency in 0..9_000_u64, taken_over: bool,
     ) {
-        let start = if taken_over { Start::TakenOver { at: at(age), turn: at(age) } } else { received(age) };
+        let start = if taken_over { Start::TakenOver { at: at(age), unled: seconds(20) } } else { received(age) };
         let mut s = BeatSchedule::new(at(0), start, spread, Some(of_timeout(timeout)));
         let latency = Duration::from_millis(latency).min(s.call_limit());
         let sent = run(&mut s, at(age), at(10_000), latency, |_| Answer::Accepted);
@@ -73,7 +76,7 @@ proptest! {
         };
         let settings = LimitSettings { drain_timeout: drain_timeout.map(seconds), ..LimitSettings::default() };
         let ends = |s: &BeatSchedule, now| {
-            let l = limits(std::slice::from_ref(&hook), &[(key.clone(), s.facts(now))].into(), begin(start), &settings);
+            let l = limits(std::slice::from_ref(&hook), &[(hook.hook.clone().unwrap(), s.facts(now))].into(), begin(start), &settings);
             (l.provisional, l.force_at, l.end_at.unwrap())
         };
         let mut now = begin(start);

@@ -144,7 +144,7 @@ impl EmbeddedAws {
         };
         let api = format!("{}:{}", asked.service.prefix(), asked.action);
         let object = asked.object();
-        let plan = self.shared.with(|state, now| state.faults.plan(now, &api, &object));
+        let plan = self.shared.with(|state, now| state.faults.plan(now, &api, &object, asked.form.get("LifecycleActionToken").is_some()));
         if !plan.delay.is_zero() {
             tokio::time::sleep(plan.delay).await;
         }
@@ -272,6 +272,7 @@ fn injected(service: Service, fault: Fault) -> ApiError {
         (Fault::ExpiredToken, Sqs) => ApiError::new("ExpiredTokenException", "The security token included in the request is expired"),
         (Fault::ExpiredToken, _) => ApiError::new("ExpiredToken", "The security token included in the request is expired").status(403),
         (Fault::QueueMissing, _) => sqs::no_such_queue(),
+        (Fault::Invalid(message) | Fault::InvalidToken(message), _) => ApiError::validation(message),
         (Fault::ResourceContention, _) => {
             ApiError::new("ResourceContention", "You already have a pending update to an Amazon EC2 Auto Scaling resource.").status(500)
         }

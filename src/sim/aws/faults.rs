@@ -23,6 +23,10 @@ pub enum Fault {
     QueueMissing,
     /// Auto Scaling only: HTTP 500 `ResourceContention`. Other services are not harmed.
     ResourceContention,
+    /// Auto Scaling only: HTTP 400 `ValidationError` with this message. Other services are not harmed.
+    Invalid(&'static str),
+    /// The same, of calls that carry a lifecycle action token only.
+    InvalidToken(&'static str),
     /// Answered this much later; the effect comes after it too. Adds up with other faults.
     Latency(Duration),
     /// Never answered, no effect: a half-open socket.
@@ -50,6 +54,8 @@ pub enum How {
     Until(Moment),
     /// With this probability, before this moment.
     ProbabilityUntil(f64, Moment),
+    /// To every call beyond so many in a second.
+    Beyond(u32),
 }
 
 /// A fault, where, and how often.
@@ -59,13 +65,15 @@ pub struct FaultRule {
     object: WildMatch,
     fault: Fault,
     how: How,
+    /// The calls of the second of the last one.
+    recent: (i64, u32),
 }
 
 impl FaultRule {
     /// `api` is a pattern over names like `sqs:ReceiveMessage` (`*`, `sqs:*`, `autoscaling:Complete*`).
     #[must_use]
     pub fn new(api: &str, fault: Fault, how: How) -> Self {
-        Self { api: WildMatch::new(api), object: WildMatch::new("*"), fault, how }
+        Self { api: WildMatch::new(api), object: WildMatch::new("*"), fault, how, recent: (0, 0) }
     }
 
     /// Only for calls about an object that matches this pattern (see [`Call::object`](super::Call::object)).
@@ -127,11 +135,12 @@ impl Faults {
     }
 
     /// Latencies add up; of the others the first that strikes wins.
-    pub(super) fn plan(&mut self, now: Moment, api: &str, object: &str) -> Plan {
+    pub(super) fn plan(&mut self, now: Moment, api: &str, object: &str, token: bool) -> Plan {
         let mut plan = Plan::default();
         for (_, rule) in &mut self.rules {
             let latency = matches!(rule.fault, Fault::Latency(_));
-            if (!latency && plan.fault.is_some()) || !rule.concerns(api, object) || !rule.how.strikes(now, &mut self.random) {
+            let spared = matches!(rule.fault, Fault::InvalidToken(_)) && !token;
+            if (!latency && plan.fault.is_some()) || spared || !rule.concerns(api, object) || !rule.strikes(now, &mut self.random) {
                 continue;
             }
             match rule.fault {
@@ -148,17 +157,24 @@ impl FaultRule {
     fn concerns(&self, api: &str, object: &str) -> bool {
         let harmless = match self.fault {
             Fault::QueueMissing => !api.starts_with("sqs:"),
-            Fault::ResourceContention => !api.starts_with("autoscaling:"),
+            Fault::ResourceContention | Fault::Invalid(_) | Fault::InvalidToken(_) => !api.starts_with("autoscaling:"),
             _ => false,
         };
         !harmless && self.api.matches(api) && self.object.matches(object)
+    }
+
+    fn strikes(&mut self, now: Moment, random: &mut fastrand::Rng) -> bool {
+        let How::Beyond(most) = self.how else { return self.how.strikes(now, random) };
+        let second = now.as_second();
+        self.recent = if self.recent.0 == second { (second, self.recent.1 + 1) } else { (second, 1) };
+        self.recent.1 > most
     }
 }
 
 impl How {
     fn strikes(&mut self, now: Moment, random: &mut fastrand::Rng) -> bool {
         match self {
-            Self::Always => true,
+            Self::Always | Self::Beyond(_) => true,
             Self::Times(0) => false,
             Self::Times(n) => {
                 *n -= 1;
@@ -174,7 +190,7 @@ impl How {
         match self {
             Self::Times(n) => *n == 0,
             Self::Until(end) | Self::ProbabilityUntil(_, end) => now >= *end,
-            Self::Always | Self::Probability(_) => false,
+            Self::Always | Self::Probability(_) | Self::Beyond(_) => false,
         }
     }
 }
@@ -189,13 +205,17 @@ mod tests {
         let mut faults = Faults::new(1);
         faults.add(FaultRule::new("sqs:*", Fault::Latency(Duration::from_secs(1)), How::Always));
         faults.add(FaultRule::new("sqs:Receive*", Fault::Throttle, How::Times(1)).about("q"));
-        assert_eq!(faults.plan(now, "ec2:DescribeInstances", ""), Plan::default());
-        assert_eq!(faults.plan(now, "sqs:ReceiveMessage", "other").fault, None);
-        assert_eq!(faults.plan(now, "sqs:ReceiveMessage", "q"), Plan { delay: Duration::from_secs(1), fault: Some(Fault::Throttle) });
-        assert_eq!(faults.plan(now, "sqs:ReceiveMessage", "q").fault, None);
+        assert_eq!(faults.plan(now, "ec2:DescribeInstances", "", false), Plan::default());
+        assert_eq!(faults.plan(now, "sqs:ReceiveMessage", "other", false).fault, None);
+        assert_eq!(faults.plan(now, "sqs:ReceiveMessage", "q", false), Plan { delay: Duration::from_secs(1), fault: Some(Fault::Throttle) });
+        assert_eq!(faults.plan(now, "sqs:ReceiveMessage", "q", false).fault, None);
         let id = faults.add(FaultRule::new("*", Fault::Cut, How::Always));
-        assert_eq!(faults.plan(now, "ec2:DescribeInstances", "").fault, Some(Fault::Cut));
+        assert_eq!(faults.plan(now, "ec2:DescribeInstances", "", false).fault, Some(Fault::Cut));
         faults.remove(id);
-        assert_eq!(faults.plan(now, "ec2:DescribeInstances", "").fault, None);
+        faults.add(FaultRule::new("autoscaling:*", Fault::Throttle, How::Beyond(2)));
+        let struck = (0..4).filter(|_| faults.plan(now, "autoscaling:X", "", false).fault.is_some()).count();
+        assert_eq!(struck, 2);
+        assert_eq!(faults.plan(now + Duration::from_secs(1), "autoscaling:X", "", false).fault, None);
+        assert_eq!(faults.plan(now, "ec2:DescribeInstances", "", false).fault, None);
     }
 }

@@ -170,3 +170,24 @@ async fn without_a_deadline_a_drain_ends_after_the_drain_timeout() {
     second.stop().await;
     stage.end();
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_could_beat_is_forced_before_its_first_window_ends_also_by_the_next_leader() {
+    let stage = Stage::new(56);
+    let instance = stage.group(1, 300).remove(0);
+    stage.blocked_pod(&instance, "quorum", 30);
+    stage.world.aws.fault(FaultRule::new("autoscaling:RecordLifecycleActionHeartbeat", AwsFault::AccessDenied, How::Always));
+    let first = stage.lead("sundown-0", &[]).await;
+    let second = stage.start("sundown-1", &[]);
+    stage.pass(5).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.pass(240).await;
+    assert_eq!(stage.removals(), []);
+    first.kill();
+    stage.until(20, "the standby leads", || second.metric("leader") == 1.0).await;
+    stage.until(40, "the action is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    assert_eq!(stage.removals().iter().map(|r| (r.0.as_str(), r.2)).collect::<Vec<_>>(), [("quorum", true)]);
+    second.stop().await;
+    stage.end();
+}

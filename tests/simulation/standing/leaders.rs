@@ -6,7 +6,7 @@ use sundown::{
     domain::{Moment, MomentExt},
     sim::{
         aws::{Outcome, SpotAction},
-        kube::{Away, BudgetSpec, Fact, Fault, Match, Rule, Workload},
+        kube::{BudgetSpec, Fact, Fault, Match, Rule, Workload},
     },
 };
 
@@ -15,6 +15,11 @@ use crate::harness::{Replica, Stage};
 
 /// What replicas wrote, and when: to Kubernetes (the Lease aside) and to Auto Scaling.
 pub(super) fn writes(stage: &Stage) -> BTreeMap<String, Vec<Moment>> {
+    written(stage, |_, _| true)
+}
+
+/// The same without these heartbeats (of whom, and when).
+pub(super) fn written(stage: &Stage, beats: impl Fn(&str, Moment) -> bool) -> BTreeMap<String, Vec<Moment>> {
     let mut by: BTreeMap<String, Vec<Moment>> = BTreeMap::new();
     for r in stage.world.kube.requests() {
         if r.client.starts_with("sundown") && !["get", "list", "watch"].contains(&&*r.verb) && r.resource != "leases" {
@@ -22,7 +27,7 @@ pub(super) fn writes(stage: &Stage) -> BTreeMap<String, Vec<Moment>> {
         }
     }
     for c in stage.world.aws.calls() {
-        let writes = c.api.contains("Complete") || c.api.contains("Heartbeat");
+        let writes = c.api.contains("Complete") || (c.api == super::BEAT && beats(&c.by, c.at));
         if c.by.starts_with("sundown") && writes && c.outcome != Outcome::LostBefore {
             by.entry(c.by).or_default().push(c.at);
         }
@@ -33,7 +38,11 @@ pub(super) fn writes(stage: &Stage) -> BTreeMap<String, Vec<Moment>> {
 
 /// No write of one replica between the first and the last of another's term: they follow each other.
 pub(super) fn one_writer_at_a_time(stage: &Stage) {
-    let mut all: Vec<(Moment, String)> = writes(stage).into_iter().flat_map(|(by, at)| at.into_iter().map(move |a| (a, by.clone()))).collect();
+    one_at_a_time(writes(stage));
+}
+
+pub(super) fn one_at_a_time(writes: BTreeMap<String, Vec<Moment>>) {
+    let mut all: Vec<(Moment, String)> = writes.into_iter().flat_map(|(by, at)| at.into_iter().map(move |a| (a, by.clone()))).collect();
     all.sort();
     let mut over = BTreeSet::new();
     let mut last: Option<&(Moment, String)> = None;
@@ -61,7 +70,7 @@ fn evictions_by_pod(stage: &Stage) -> BTreeMap<String, usize> {
 }
 
 /// Hooks of 30 s, a minute and five, with pods that take minutes; a blocked pod; a spot notice.
-async fn three_drains(stage: &Stage) -> Vec<String> {
+pub(super) async fn three_drains(stage: &Stage) -> Vec<String> {
     let mut all = Vec::new();
     for (group, timeout) in [("thirty", 30), ("minute", 60), ("five", 300)] {
         let instance = stage.group_with(group, 1, &[super::hook("drain", timeout)]).remove(0);
@@ -73,7 +82,7 @@ async fn three_drains(stage: &Stage) -> Vec<String> {
     all
 }
 
-async fn follow(stage: &Stage, limit: u64, replica: &Replica) {
+pub(super) async fn follow(stage: &Stage, limit: u64, replica: &Replica) {
     stage.until(limit, "the standby leads", || replica.metric("leader") == 1.0).await;
 }
 
@@ -200,35 +209,6 @@ async fn a_standby_only_watches() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c73_a_leader_that_is_cut_off_from_the_api_server_stops_before_another_begins() {
-    let stage = Stage::new(73);
-    let instances = three_drains(&stage).await;
-    let first = stage.lead("sundown-0", &[]).await;
-    let second = stage.start("sundown-1", &[]);
-    stage.pass(10).await;
-    instances.iter().for_each(|i| stage.world.aws.terminate(i, true));
-    stage.pass(30).await;
-    let cut = Match { client: Some("sundown-0".to_owned()), ..Match::all() };
-    let partition = stage.world.kube.inject(Rule::always(cut, Fault::Hang));
-    let begun = stage.clock.now();
-    follow(&stage, 20, &second).await;
-    assert_eq!(first.metric("leader"), 0.0, "the first knows before the second begins");
-    let last = writes(&stage)["sundown-0"].last().copied().unwrap();
-    assert!(last.duration_since(begun).as_secs() <= 10, "nothing is started after the renew deadline");
-    stage.pass(30).await;
-    stage.world.kube.lift(partition);
-    stage.until(250, "all are completed", || stage.all_over()).await;
-    stage.all_completed_once();
-    for action in stage.world.aws.actions() {
-        assert!(gaps(&action).iter().all(|g| *g < action.heartbeat_timeout.as_secs_f64()), "{action:?}");
-    }
-    one_writer_at_a_time(&stage);
-    first.stop().await;
-    second.stop().await;
-    stage.end();
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_stolen_lease_ends_all_writing_at_once() {
     let stage = Stage::new(74);
     let instance = stage.group(1, 60).remove(0);
@@ -251,28 +231,6 @@ async fn a_stolen_lease_ends_all_writing_at_once() {
     stage.all_completed_once();
     first.stop().await;
     stage.end();
-}
-
-#[tokio::test(start_paused = true)]
-async fn c80_an_api_server_that_is_away_for_five_minutes_costs_no_hook() {
-    for how in [Away::Refusing, Away::Silent] {
-        let stage = Stage::new(80);
-        let instance = stage.group_with("asg", 2, &[super::hook("drain", 600)]).remove(0);
-        stage.slow_pod(&instance, "slow", 120);
-        let sundown = stage.lead("sundown-0", &[]).await;
-        stage.world.aws.terminate(&instance, true);
-        stage.pass(60).await;
-        stage.world.kube.go_away(how);
-        stage.pass(300).await;
-        assert!(!stage.is_over(&instance), "nothing is completed on the word of an API server that is away");
-        stage.world.kube.come_back();
-        follow(&stage, 40, &sundown).await;
-        stage.until(120, "the action is completed", || stage.is_over(&instance)).await;
-        stage.all_completed_once();
-        assert_eq!(stage.removals().len(), 1);
-        sundown.stop().await;
-        stage.end();
-    }
 }
 
 #[tokio::test(start_paused = true)]

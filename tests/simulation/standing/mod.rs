@@ -1,5 +1,6 @@
 //! What stands while drains go on: heartbeats, completions, deadlines, leadership, the brake; and what AWS does to all of it.
 
+mod actions;
 mod beats;
 mod brake;
 mod bursts;
@@ -7,6 +8,8 @@ mod clouds;
 mod completions;
 mod deadlines;
 mod leaders;
+mod pace;
+mod stranded;
 
 use std::time::Duration;
 
@@ -19,6 +22,8 @@ use sundown::{
 };
 
 use crate::harness::{Replica, Stage};
+
+const BEAT: &str = "autoscaling:RecordLifecycleActionHeartbeat";
 
 /// Seconds.
 const fn s(seconds: u64) -> Duration {

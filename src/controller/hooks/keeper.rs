@@ -1,0 +1,326 @@
+//! The task that keeps one action open.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::{mpsc, oneshot};
+use tracing::{debug, info, warn};
+
+use super::{Completion, Hooks, Order, Pacer, Past, Proof};
+use crate::{
+    aws::{Advice, AwsError, HookResult},
+    controller::{
+        context::{Backoff, Standing},
+        foreman::Word,
+    },
+    domain::{InstanceState, Moment, MomentExt, OwedHook, seconds},
+    lifecycle::{BeatSchedule, End, HookFacts},
+    observe::{BeatResult, CompletionResult},
+};
+
+/// How long an action that is over is remembered.
+const IDLE: Duration = Duration::from_hours(2);
+/// How long a new term may take to say that it owes what was beaten on: records are known at once, messages come back within minutes.
+const CLAIM: Duration = seconds(300);
+
+/// Keeps one action open.
+pub(super) struct Keeper {
+    standing: Standing,
+    words: mpsc::UnboundedSender<Word>,
+    /// As it is called: with its token, unless AWS does not take that.
+    owed: OwedHook,
+    /// AWS did not take the token.
+    is_token_refused: bool,
+    /// All names under which it is owed.
+    names: Vec<OwedHook>,
+    schedule: BeatSchedule,
+    past: Arc<Mutex<Past>>,
+    pacer: Pacer,
+    waiting: Vec<oneshot::Sender<Completion>>,
+    proofs: Vec<oneshot::Sender<Proof>>,
+    orders: mpsc::UnboundedReceiver<Order>,
+    told: Option<HookFacts>,
+    counted_missed: u64,
+    complete_at: Option<Moment>,
+    /// Since when it is owed.
+    since: Moment,
+    /// Nobody leads: it is beaten, and no more.
+    is_stranded: bool,
+    /// A new term has not said yet that it owes it: until then it is beaten.
+    unclaimed_until: Option<Moment>,
+}
+
+impl Keeper {
+    pub(super) fn new(hooks: &Hooks, owed: OwedHook, schedule: BeatSchedule, orders: mpsc::UnboundedReceiver<Order>) -> Self {
+        Self {
+            standing: hooks.standing.clone(),
+            words: hooks.words.clone(),
+            names: vec![owed.clone()],
+            owed,
+            is_token_refused: false,
+            schedule,
+            past: Arc::clone(&hooks.past),
+            pacer: hooks.pacer.clone(),
+            waiting: Vec::new(),
+            proofs: Vec::new(),
+            orders,
+            told: None,
+            counted_missed: 0,
+            complete_at: None,
+            since: hooks.standing.clock.now(),
+            is_stranded: false,
+            unclaimed_until: None,
+        }
+    }
+
+    pub(super) async fn keep(mut self) {
+        let mut describe_at = Some(self.standing.clock.now());
+        let mut backoff = Backoff::up_to(seconds(20));
+        let far = Moment::MAX;
+        loop {
+            self.tell();
+            if self.schedule.end().is_some() && self.answer_over() {
+                return;
+            }
+            // Who does not wait any more needs no proof.
+            self.proofs.retain(|proof| !proof.is_closed());
+            let clock = self.standing.clock;
+            let now = clock.now();
+            let until = self.beaten_until();
+            if until <= now {
+                return;
+            }
+            let due = if self.proofs.is_empty() { self.schedule.due() } else { self.schedule.due_to_prove() };
+            let (due, turn, pacer) = (due.unwrap_or(far), self.schedule.turn(), self.pacer.clone());
+            let lapse = self.schedule.lapses_at().filter(|at| *at > now).unwrap_or(far);
+            // An action that is over is kept for a while for whoever still wants to complete it, then forgotten.
+            let idle = if self.schedule.end().is_some() { now.checked_add(IDLE).unwrap_or(far) } else { far };
+            let describing = describe_at.filter(|_| self.schedule.end().is_none());
+            let lookups = self.standing.lookups.clone();
+            let (group, hook) = (self.owed.key.group.clone(), self.owed.key.hook.clone());
+            tokio::select! {
+                biased;
+                order = self.orders.recv() => match order {
+                    Some(order) => if !self.obey(order, now) { return },
+                    None => return,
+                },
+                () = clock.sleep_until(self.complete_at.unwrap_or(far)) => {
+                    self.complete_at = if self.complete().await { None } else { Some(clock.now() + backoff.pause(&self.standing.random)) };
+                }
+                () = async { clock.sleep_until(due).await; pacer.turn(turn).await } => self.beat().await,
+                () = clock.sleep_until(lapse.min(until)) => {}
+                () = clock.sleep_until(idle) => {
+                    self.note_past();
+                    return;
+                }
+                described = async {
+                    clock.sleep_until(describing.unwrap_or(far)).await;
+                    lookups.hooks.get(&group, &hook).await
+                } => {
+                    describe_at = match described {
+                        Ok(Some(description)) => {
+                            self.schedule.described(description);
+                            None
+                        }
+                        Ok(None) => None,
+                        Err(error) => {
+                            warn!(group = %group, hook = %hook, %error, "Cannot describe the lifecycle hook; it is beaten as if its timeout were 30 s.");
+                            Some(clock.now() + seconds(5))
+                        }
+                    };
+                }
+            }
+        }
+    }
+
+    /// Says whether the task goes on.
+    fn obey(&mut self, order: Order, now: Moment) -> bool {
+        match order {
+            Order::Complete(reply) => {
+                self.waiting.push(reply);
+                self.complete_at.get_or_insert(now);
+            }
+            Order::Prove(reply) => {
+                self.proofs.push(reply);
+                self.schedule.hasten(now);
+            }
+            Order::Strand => {
+                // Whoever waited has ended with the term.
+                self.waiting.clear();
+                self.proofs.clear();
+                (self.complete_at, self.is_stranded, self.unclaimed_until) = (None, true, None);
+            }
+            Order::Resume(words) => {
+                (self.words, self.told, self.is_stranded) = (words, None, false);
+                self.unclaimed_until = Some(now.plus(CLAIM));
+            }
+            Order::Named(name) => {
+                self.unclaimed_until = None;
+                if self.owed.token.is_none() && !self.is_token_refused {
+                    self.owed.token.clone_from(&name.token);
+                }
+                if !self.names.contains(&name) {
+                    self.names.push(name);
+                    self.told = None;
+                }
+            }
+            Order::Forget => return false,
+        }
+        true
+    }
+
+    /// While nobody leads, or has said that it is owed, it is not beaten for ever: its drain would be over by then.
+    fn beaten_until(&self) -> Moment {
+        if !self.is_stranded {
+            return self.unclaimed_until.unwrap_or(Moment::MAX);
+        }
+        let described = self.schedule.facts(self.since).description;
+        let hour = Duration::from_hours(1);
+        let patience = self.standing.config.drain.timeout.unwrap_or_else(|| described.map_or(hour, |d| d.heartbeat_timeout.max(hour)));
+        self.since.plus(patience)
+    }
+
+    fn note_past(&self) {
+        let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        self.names.iter().for_each(|name| past.note(name));
+    }
+
+    /// The action is over: whoever waits is told. Says whether the task may end.
+    fn answer_over(&mut self) -> bool {
+        let completion = match self.schedule.end() {
+            Some(End::Completed) => Completion::Accepted,
+            Some(End::Gone) => Completion::Gone,
+            None => return false,
+        };
+        if completion == Completion::Accepted || !self.waiting.is_empty() {
+            self.note_past();
+        }
+        let answered = !self.waiting.is_empty();
+        for waiting in self.waiting.drain(..) {
+            if completion == Completion::Gone {
+                self.standing.metrics.completion(CompletionResult::Gone);
+            }
+            waiting.send(completion).ok();
+        }
+        for proof in self.proofs.drain(..) {
+            proof.send(Proof::Gone).ok();
+        }
+        answered || completion == Completion::Accepted
+    }
+
+    fn tell(&mut self) {
+        let now = self.standing.clock.now();
+        let missed = self.schedule.counts().missed;
+        for _ in self.counted_missed..missed {
+            self.standing.metrics.heartbeat_missed();
+        }
+        self.counted_missed = missed;
+        let facts = self.schedule.facts(now);
+        if self.told.as_ref() != Some(&facts) {
+            for name in &self.names {
+                self.words.send(Word::Hook(name.clone(), facts.clone())).ok();
+            }
+            self.told = Some(facts);
+        }
+    }
+
+    async fn beat(&mut self) {
+        let standing = self.standing.clone();
+        if !standing.lead.may_beat() {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            return;
+        }
+        self.schedule.sent(standing.clock.now());
+        let limit = self.schedule.call_limit();
+        let result = tokio::time::timeout(limit, standing.aws.autoscaling().heartbeat(&self.owed)).await;
+        let now = standing.clock.now();
+        let key = self.owed.key.clone();
+        let proof = match result {
+            Ok(Ok(())) => {
+                self.schedule.accepted(now);
+                standing.metrics.heartbeat(BeatResult::Accepted);
+                debug!(instance = %key.instance, hook = %key.hook, "Heartbeat accepted.");
+                Some(Proof::Open)
+            }
+            Ok(Err(error)) if error.advice() == Advice::Gone || self.is_over_after(&error).await => {
+                self.schedule.gone(standing.clock.now());
+                standing.metrics.heartbeat(BeatResult::Over);
+                info!(instance = %key.instance, hook = %key.hook, %error, "The lifecycle action is over; no more heartbeats.");
+                Some(Proof::Gone)
+            }
+            Ok(Err(error)) => {
+                let denied = error.advice() == Advice::Denied;
+                if denied || error.is_invalid() {
+                    self.schedule.refused(now);
+                } else {
+                    self.schedule.failed(now);
+                }
+                standing.metrics.heartbeat(if denied { BeatResult::Denied } else { BeatResult::Failed });
+                warn!(instance = %key.instance, hook = %key.hook, %error, tries = self.schedule.failures_in_a_row(), "A heartbeat failed and is tried again.");
+                None
+            }
+            Err(_) => {
+                self.schedule.failed(now);
+                standing.metrics.heartbeat(BeatResult::Failed);
+                warn!(instance = %key.instance, hook = %key.hook, limit = ?limit, "A heartbeat was not answered in time and is tried again.");
+                None
+            }
+        };
+        standing.board.beat(&key.instance, proof == Some(Proof::Open));
+        if let Some(proof) = proof {
+            for waiting in self.proofs.drain(..) {
+                waiting.send(proof).ok();
+            }
+        }
+    }
+
+    /// Auto Scaling does not take the request, which says nothing of the action: is its hook, its group or its instance gone? The token
+    /// is left out from now on where it is that which is not taken.
+    async fn is_over_after(&mut self, error: &AwsError) -> bool {
+        if !error.is_invalid() {
+            return false;
+        }
+        let key = self.owed.key.clone();
+        if error.is_about_the_token() && self.owed.token.take().is_some() {
+            self.is_token_refused = true;
+            warn!(instance = %key.instance, hook = %key.hook, %error, "Auto Scaling does not take the action's token; it is called by its instance alone.");
+            return false;
+        }
+        let lookups = self.standing.lookups.clone();
+        let (hook, instance) = tokio::join!(lookups.hooks.get_fresh(&key.group, &key.hook), lookups.instances.get_fresh(&key.instance));
+        matches!(hook, Ok(None)) || instance.is_ok_and(|facts| facts.is_none_or(|f| f.state == InstanceState::Terminated))
+    }
+
+    /// One try to complete; `false`: to be tried again.
+    async fn complete(&mut self) -> bool {
+        if self.schedule.end().is_some() {
+            return true;
+        }
+        let standing = self.standing.clone();
+        if !standing.lead.may_write() {
+            return false;
+        }
+        let result = standing.aws.autoscaling().complete(&self.owed, HookResult::Continue).await;
+        let key = self.owed.key.clone();
+        match result {
+            Ok(()) => {
+                self.schedule.completed(standing.clock.now());
+                standing.metrics.completion(CompletionResult::Accepted);
+                info!(instance = %key.instance, group = %key.group, hook = %key.hook, "Lifecycle action completed with CONTINUE.");
+                true
+            }
+            Err(error) if error.advice() == Advice::Gone || self.is_over_after(&error).await => {
+                self.schedule.gone(standing.clock.now());
+                info!(instance = %key.instance, group = %key.group, hook = %key.hook, %error, "The lifecycle action is over already.");
+                true
+            }
+            Err(error) => {
+                standing.metrics.completion(if error.advice() == Advice::Denied { CompletionResult::Denied } else { CompletionResult::Failed });
+                warn!(instance = %key.instance, group = %key.group, hook = %key.hook, %error, "Cannot complete the lifecycle action; trying again, heartbeats go on.");
+                false
+            }
+        }
+    }
+}

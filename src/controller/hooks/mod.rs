@@ -1,0 +1,185 @@
+//! The lifecycle actions that we owe: one task each, which beats until its completion is accepted.
+//!
+//! Beats and the completion of one action are sent one after the other by the same task, so none overtakes the other: there is
+//! no beat after an accepted completion. The beats of all of them go out through one [`Pacer`].
+
+mod book;
+mod keeper;
+mod pacer;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use self::{
+    book::{Book, Past},
+    keeper::Keeper,
+    pacer::Pacer,
+};
+use super::{context::Standing, foreman::Word};
+use crate::{
+    domain::{Moment, OwedHook, seconds},
+    lifecycle::{BeatSchedule, Start},
+};
+
+/// What is reckoned with at a take-over beyond the lease's duration: the new leader's first look, and its first call.
+const SLACK: std::time::Duration = seconds(5);
+
+/// How a completion ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Completion {
+    /// AWS accepted it.
+    Accepted,
+    /// AWS says that nothing waits any more.
+    Gone,
+}
+
+/// What one heartbeat proved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// The action is open.
+    Open,
+    /// "No active Lifecycle Action".
+    Gone,
+}
+
+/// What a task is told.
+#[derive(Debug)]
+enum Order {
+    Complete(oneshot::Sender<Completion>),
+    Prove(oneshot::Sender<Proof>),
+    /// Somebody owes it, by this name.
+    Named(OwedHook),
+    /// The term is over, and the heartbeats alone go on.
+    Strand,
+    /// A new term, which hears these words.
+    Resume(mpsc::UnboundedSender<Word>),
+    Forget,
+}
+
+/// All owed lifecycle actions of one term.
+#[derive(Clone)]
+pub(super) struct Hooks {
+    standing: Standing,
+    end: CancellationToken,
+    words: mpsc::UnboundedSender<Word>,
+    book: Arc<Mutex<Book>>,
+    past: Arc<Mutex<Past>>,
+    pacer: Pacer,
+}
+
+/// How we came by an action.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum First {
+    /// The event was received just now.
+    Received,
+    /// Taken over from another leader.
+    TakenOver,
+}
+
+impl Hooks {
+    pub(super) fn new(standing: Standing, words: mpsc::UnboundedSender<Word>) -> Self {
+        let end = CancellationToken::new();
+        let pacer = Pacer::start(standing.clock, &standing.spawner, &end);
+        Self { standing, end, words, book: Arc::default(), past: Arc::default(), pacer }
+    }
+
+    /// No more beats, of any action.
+    pub(super) fn end(&self) {
+        self.end.cancel();
+        self.standing.metrics.set_hooks_owed(0);
+    }
+
+    /// The lease was lost because it could not be renewed, and nobody else is known to lead: what was owed is beaten on, and nothing
+    /// is completed. See `docs/adr/0010-heartbeats-go-on-while-nobody-leads.md`.
+    pub(super) fn strand(&self) {
+        let mut book = self.book();
+        book.tell_all(|| Order::Strand);
+        let owed = book.running();
+        self.standing.metrics.set_hooks_owed(owed);
+        if owed > 0 {
+            warn!(owed, "The Lease could not be renewed and nobody else is known to lead: heartbeats go on, nothing is completed.");
+        }
+    }
+
+    /// The same process leads again: the new term finds its actions kept open.
+    pub(super) fn resume(self, words: mpsc::UnboundedSender<Word>) -> Self {
+        {
+            let mut book = self.book();
+            book.tell_all(|| Order::Resume(words.clone()));
+            self.standing.metrics.set_hooks_owed(book.running());
+        }
+        Self { words, ..self }
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The action is ours: it is beaten from now on.
+    pub(super) fn own(&self, owed: &OwedHook, event: Moment, first: First) {
+        if !self.is_past(owed) {
+            self.task(owed, event, first);
+        }
+    }
+
+    /// The action is over, and its end was told to whoever waited for it.
+    fn is_past(&self, owed: &OwedHook) -> bool {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner).holds(owed)
+    }
+
+    fn task(&self, owed: &OwedHook, event: Moment, first: First) -> mpsc::UnboundedSender<Order> {
+        let mut book = self.book();
+        if let Some(task) = book.find(owed) {
+            return task;
+        }
+        let (orders, received) = mpsc::unbounded_channel();
+        book.begin(owed, event, orders.clone());
+        let now = self.standing.clock.now();
+        let start = match first {
+            First::Received => Start::Received(now),
+            First::TakenOver => Start::TakenOver { at: now, unled: self.standing.config.standing.lease.duration.saturating_add(SLACK) },
+        };
+        let schedule = BeatSchedule::new(event, start, self.standing.random.fraction(), None);
+        let keeper = Keeper::new(self, owed.clone(), schedule, received);
+        let (end, all, key) = (self.end.clone(), self.clone(), owed.key.clone());
+        self.standing.metrics.set_hooks_owed(book.running());
+        drop(self.standing.spawner.spawn(async move {
+            let ended = end.run_until_cancelled(Box::pin(keeper.keep())).await.is_some();
+            let mut book = all.book();
+            book.ended(&key);
+            if ended {
+                all.standing.metrics.set_hooks_owed(book.running());
+            }
+        }));
+        orders
+    }
+
+    /// Completes the action with CONTINUE; comes back when AWS has accepted that or says that nothing waits. `None`: the term ended.
+    pub(super) async fn complete(&self, owed: &OwedHook, event: Moment) -> Option<Completion> {
+        if self.is_past(owed) {
+            return Some(Completion::Gone);
+        }
+        let (reply, answer) = oneshot::channel();
+        drop(self.task(owed, event, First::Received).send(Order::Complete(reply)));
+        answer.await.ok()
+    }
+
+    /// Sends one heartbeat now (after a failure, when it is due again); comes back when AWS has answered it. `None`: the term ended, or
+    /// the action is known to be over.
+    pub(super) async fn prove(&self, owed: &OwedHook, event: Moment) -> Option<Proof> {
+        if self.is_past(owed) {
+            return Some(Proof::Gone);
+        }
+        let (reply, answer) = oneshot::channel();
+        drop(self.task(owed, event, First::Received).send(Order::Prove(reply)));
+        answer.await.ok()
+    }
+
+    /// This action is not ours after all: no more beats, and no completion. Another one of the same hook stays.
+    pub(super) fn forget(&self, owed: &OwedHook) {
+        self.book().forget(owed);
+    }
+}
