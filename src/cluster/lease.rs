@@ -278,17 +278,31 @@ impl Keeper {
         self.under_way = None;
         match answer.lease {
             calls::Read::Unknown => {}
-            calls::Read::Missing => self.last = None,
-            calls::Read::Is(lease) => self.last = Some(*lease),
-        }
-        if !matches!(answer.input, Input::ReadFailed | Input::WriteFailed | Input::WriteConflict) {
-            let paused =
-                self.last.as_ref().is_some_and(|l| l.metadata.annotations.as_ref().is_some_and(|a| a.get(PAUSE).is_some_and(|v| v == "true")));
-            if self.said.paused.send_if_modified(|was| std::mem::replace(was, paused) != paused) {
-                tracing::info!(paused, "the pause annotation of the Lease changed");
+            calls::Read::Missing => self.missing(),
+            calls::Read::Is(lease) => {
+                let paused = lease.metadata.annotations.as_ref().is_some_and(|a| a.get(PAUSE).is_some_and(|v| v == "true"));
+                self.last = Some(*lease);
+                if self.said.paused.send_if_modified(|was| std::mem::replace(was, paused) != paused) {
+                    tracing::info!(paused, "the pause annotation of the Lease changed");
+                }
             }
         }
         self.step(answer.input);
+    }
+
+    /// The annotation that pauses all drains goes with its Lease, but who deletes a Lease has not said `resume`: the brake stays on, and
+    /// is written again with the Lease.
+    fn missing(&mut self) {
+        if self.last.take().is_some() && self.is_paused() {
+            tracing::warn!(
+                namespace = %self.place.namespace, lease = %self.place.name,
+                "The Lease is gone while all drains are paused. They stay paused, and the annotation is written again with the Lease; `sundown resume` ends it."
+            );
+        }
+    }
+
+    fn is_paused(&self) -> bool {
+        *self.said.paused.borrow()
     }
 
     fn step(&mut self, input: Input) {
@@ -300,7 +314,7 @@ impl Keeper {
         for effect in effects {
             match effect {
                 Effect::Get => self.under_way = Some(self.calls.get()),
-                Effect::Create(draft) => self.under_way = Some(self.calls.create(&draft)),
+                Effect::Create(draft) => self.under_way = Some(self.calls.create(&draft, self.is_paused())),
                 Effect::Update(version, draft) => self.under_way = Some(self.calls.replace(self.last.as_ref(), version, &draft)),
                 Effect::BecameLeader { term } => {
                     tracing::info!(namespace = %self.place.namespace, lease = %self.place.name, term, "this process leads");

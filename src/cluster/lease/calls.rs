@@ -16,7 +16,7 @@ use tokio::{sync::watch, time::timeout};
 use super::{LeaseCall, LeasePlace, OnCall};
 use crate::{
     controller::{Clock, Random},
-    domain::{MomentExt, seconds},
+    domain::{MomentExt, PAUSE, seconds},
     election::{Draft, Input, Observed},
 };
 
@@ -69,8 +69,10 @@ impl Calls {
         .boxed()
     }
 
-    pub(super) fn create(&self, draft: &Draft) -> BoxFuture<'static, Answer> {
-        let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
+    /// Creates the object, with the annotation that pauses all drains where they are paused.
+    pub(super) fn create(&self, draft: &Draft, paused: bool) -> BoxFuture<'static, Answer> {
+        let annotations = paused.then(|| [(PAUSE.to_owned(), "true".to_owned())].into());
+        let metadata = ObjectMeta { name: Some(self.name.clone()), annotations, ..ObjectMeta::default() };
         let lease = Lease { metadata, spec: Some(spec(None, draft)) };
         let this = self.clone();
         async move { written(this.counted("create", this.api.create(&PostParams::default(), &lease)).await) }.boxed()

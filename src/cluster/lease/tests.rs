@@ -294,3 +294,24 @@ async fn a_dry_run_leads_without_a_lease() {
     assert!(keeper.guard().may_write() && leads(&keeper, seconds(1)).await);
     assert!(keeper.release(seconds(1)).await);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_deleted_while_all_is_paused_comes_back_with_the_annotation() {
+    let server = Server::default();
+    let keeper = keeper(&server, "me");
+    assert!(leads(&keeper, seconds(1)).await);
+    assert!(set_paused(server.client(), &place(), true).await.unwrap());
+    sleep(5).await;
+    let mut paused = keeper.paused();
+    assert!(*paused.borrow_and_update());
+    server.set(|s| s.lease = None);
+    sleep(30).await;
+    assert_eq!(server.lease()["metadata"]["annotations"][PAUSE], "true");
+    assert!(!paused.has_changed().unwrap() && *paused.borrow(), "it was on all the time");
+    assert!(set_paused(server.client(), &place(), false).await.unwrap());
+    sleep(5).await;
+    assert!(!*paused.borrow());
+    server.set(|s| s.lease = None);
+    sleep(30).await;
+    assert_eq!(server.lease()["metadata"]["annotations"][PAUSE], Value::Null);
+}

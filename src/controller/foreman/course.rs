@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::Foreman;
 use crate::{
+    controller::release::Completing,
     domain::{HookKey, InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
     drain::{self, Drain, Input, Start},
     lifecycle::{self, LimitSettings},
@@ -18,6 +19,8 @@ pub(in crate::controller) struct Course {
     pub(in crate::controller) taken: Vec<Taken>,
     /// The machine; `None` once the drain is over and the release runs.
     pub(in crate::controller) drain: Option<Drain>,
+    /// When the release that runs may complete.
+    pub(in crate::controller) completing: Option<Completing>,
     pub(in crate::controller) take_up: Moment,
     pub(in crate::controller) wake: Option<Moment>,
     pub(in crate::controller) limits: drain::Limits,
@@ -86,6 +89,7 @@ impl Foreman {
             record,
             taken,
             drain: Some(drain),
+            completing: None,
             take_up,
             wake: None,
             limits,

@@ -5,6 +5,7 @@
 //! See `docs/adr/0002-one-task-for-all-drains.md`.
 
 mod course;
+mod hands;
 mod labels;
 mod life;
 mod orders;
@@ -91,6 +92,8 @@ pub(super) struct Foreman {
     doubted: BTreeSet<NodeName>,
     /// Void records that were told already, and are being put back.
     voided: BTreeMap<NodeName, String>,
+    /// Nodes with an open record that are not ours to drain, which was said.
+    left_alone: BTreeSet<NodeName>,
     /// Damaged records that were told already.
     damaged: BTreeMap<NodeName, String>,
     /// Drained nodes whose Node is gone: should the same instance register again, its record is written again.
@@ -132,6 +135,7 @@ impl Foreman {
             trusted: BTreeSet::new(),
             doubted: BTreeSet::new(),
             voided: BTreeMap::new(),
+            left_alone: BTreeSet::new(),
             damaged: BTreeMap::new(),
             ghosts: BTreeMap::new(),
             buried: BTreeSet::new(),
@@ -269,7 +273,10 @@ impl Foreman {
         let Some(course) = self.courses.get_mut(node) else { return };
         let span = course.span.clone();
         let _entered = span.enter();
-        let Some(drain) = course.drain.as_mut() else { return };
+        let Some(drain) = course.drain.as_mut() else {
+            course.hear_after_its_end(now, &input);
+            return;
+        };
         let effects = drain.step(now, input);
         self.reschedule(node);
         self.dirty.insert(node.clone());
