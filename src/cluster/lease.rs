@@ -19,7 +19,7 @@ use self::calls::{Answer, Calls};
 pub use self::pause::{LeaseError, set_paused};
 use crate::{
     controller::{Clock, Random, Spawner},
-    domain::{Moment, MomentExt, PAUSE},
+    domain::{Moment, MomentExt, PAUSE, seconds},
     election::{Effect, Input, Lost, Machine, Settings},
 };
 
@@ -49,19 +49,59 @@ pub enum Leadership {
     },
 }
 
+/// What is done with the Lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// An uncached read.
+    Get,
+    /// The first write.
+    Create,
+    /// Any other write.
+    Replace,
+    /// Looking on.
+    Watch,
+}
+
+impl Verb {
+    /// All of them, for initialising metrics.
+    pub const ALL: [Self; 4] = [Self::Get, Self::Create, Self::Replace, Self::Watch];
+
+    /// Its word in labels.
+    #[must_use]
+    pub const fn action(self) -> &'static str {
+        match self {
+            Self::Get => "get_lease",
+            Self::Create => "create_lease",
+            Self::Replace => "replace_lease",
+            Self::Watch => "watch_lease",
+        }
+    }
+}
+
 /// One call on the Lease, for metrics.
 #[derive(Debug, Clone, Copy)]
 pub struct LeaseCall {
-    /// `get`, `create`, `replace` or `watch`.
-    pub verb: &'static str,
-    /// `ok`, `conflict`, `not_found`, `denied`, `overload`, `server`, `unreachable` or `timeout`.
+    /// What was done.
+    pub verb: Verb,
+    /// `ok`, `conflict`, `not_found`, `denied`, `overload`, `server`, `unreachable` or `timeout`; of a watch also `failed`.
     pub outcome: &'static str,
     /// How long it took; of a watch, how long it lived.
     pub took: Duration,
 }
 
+impl LeaseCall {
+    /// Every word of `outcome`, for initialising metrics.
+    pub const OUTCOMES: [&'static str; 9] = ["ok", "conflict", "not_found", "denied", "overload", "server", "unreachable", "timeout", "failed"];
+}
+
 /// Told of every call.
 pub type OnCall = Arc<dyn Fn(LeaseCall) + Send + Sync>;
+
+/// Told of every turn of a loop.
+pub type OnTurn = Box<dyn Fn() + Send + Sync>;
+
+/// The keeper turns this often at least.
+const TURN: Duration = seconds(10);
 
 /// Says whether this process may write now. Checked before each write, to whomever.
 #[derive(Debug, Clone)]
@@ -88,6 +128,8 @@ pub struct LeaseParts {
     pub spawner: Spawner,
     /// Told of every call.
     pub on_call: OnCall,
+    /// Told every ten seconds at least that the keeper goes on; dropped when it ends.
+    pub on_turn: OnTurn,
 }
 
 /// Takes part in the election and keeps the lease once it is won. Dropped, it stops renewing.
@@ -128,13 +170,14 @@ struct Keeper {
     last: Option<Lease>,
     said: Said,
     under_way: Option<BoxFuture<'static, Answer>>,
+    on_turn: OnTurn,
 }
 
 impl LeaseKeeper {
     /// Starts to take part.
     #[must_use]
     pub fn start(parts: LeaseParts) -> Self {
-        let LeaseParts { client, place, identity, settings, clock, random, spawner, on_call } = parts;
+        let LeaseParts { client, place, identity, settings, clock, random, spawner, on_call, on_turn } = parts;
         let calls = Calls::new(client, &place, clock, on_call);
         let machine = Machine::new(identity, settings);
         let said = Said::new(Leadership::Standby { holder: None }, None);
@@ -142,7 +185,7 @@ impl LeaseKeeper {
         let (shown, watched) = watch::channel(None);
         let watching = spawner.spawn_scoped(calls.clone().watch(shown, random.clone()));
         let receivers = said.receivers();
-        let keeper = Keeper { machine, calls, clock, random, place, last: None, said, under_way: None };
+        let keeper = Keeper { machine, calls, clock, random, place, last: None, said, under_way: None, on_turn };
         let task = spawner.spawn_scoped(keeper.run(inbox, watched, watching));
         Self::of(receivers, clock, commands, Held::Task { _keeper: task })
     }
@@ -248,8 +291,10 @@ impl Keeper {
     ) {
         self.step(Input::Tick);
         loop {
-            // An hour: nothing is planned while a request is under way, and that has its own deadline.
-            let wake = self.machine.next_wake().unwrap_or_else(|| self.clock.now().plus(Duration::from_hours(1)));
+            (self.on_turn)();
+            // Nothing is planned while a request is under way, and that has its own deadline.
+            let turn = self.clock.now().plus(TURN);
+            let wake = self.machine.next_wake().map_or(turn, |at| at.min(turn));
             let answer = async {
                 match &mut self.under_way {
                     Some(call) => call.await,

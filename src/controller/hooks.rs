@@ -11,7 +11,7 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{Instrument as _, debug, info, warn};
 
 use super::{
     context::{Backoff, Standing},
@@ -147,12 +147,14 @@ impl Hooks {
             orders: received,
             told: None,
             counted_missed: 0,
+            named: false,
         };
         let (end, all) = (self.end.clone(), self.clone());
         self.standing.metrics.set_hooks_owed(tasks.len());
+        let span = tracing::info_span!("lifecycle_action", node = tracing::field::Empty);
         drop(self.standing.spawner.spawn(async move {
             let key = keeper.owed.key.clone();
-            end.run_until_cancelled(Box::pin(keeper.keep())).await;
+            end.run_until_cancelled(Box::pin(keeper.keep().instrument(span))).await;
             let mut tasks = all.tasks();
             if tasks.get(&key).is_some_and(mpsc::UnboundedSender::is_closed) {
                 tasks.remove(&key);
@@ -202,6 +204,7 @@ struct Keeper {
     orders: mpsc::UnboundedReceiver<Order>,
     told: Option<HookFacts>,
     counted_missed: u64,
+    named: bool,
 }
 
 impl Keeper {
@@ -211,6 +214,7 @@ impl Keeper {
         let mut backoff = Backoff::up_to(seconds(20));
         let far = Moment::MAX;
         loop {
+            self.name_node();
             self.tell();
             if self.schedule.end().is_some() && self.answer_over() {
                 return;
@@ -261,6 +265,16 @@ impl Keeper {
                     };
                 }
             }
+        }
+    }
+
+    /// Has the lines of this action name its node, as soon as the index knows it: beats may begin before.
+    fn name_node(&mut self) {
+        if !self.named
+            && let Some(node) = self.standing.nodes.by_instance(&self.owed.key.instance).first()
+        {
+            self.named = true;
+            tracing::Span::current().record("node", node.name.as_str());
         }
     }
 

@@ -21,4 +21,5 @@ mod service;
 
 pub use board::{BlockedFor, Board, NodeReport};
 pub use runtime::{Clock, Random, Spawner};
-pub use service::{Parts, serve, words};
+pub use counting::words;
+pub use service::{Parts, serve};

@@ -32,6 +32,25 @@ pub struct Words {
     pub block_reasons: Vec<&'static str>,
     /// The classes of answers to evictions and deletes.
     pub answers: Vec<&'static str>,
+    /// The calls that are made.
+    pub calls: Vec<Calls>,
+    /// What is watched.
+    pub watches: Vec<&'static str>,
+    /// What is read that may not be readable.
+    pub objects: Vec<&'static str>,
+    /// What befalls messages on their way in and out.
+    pub intake: Vec<&'static str>,
+}
+
+/// Calls of one kind, and how they may end.
+#[derive(Debug, Clone, Default)]
+pub struct Calls {
+    /// `sqs`, `autoscaling`, `ec2` or `kubernetes`.
+    pub target: &'static str,
+    /// What they do.
+    pub action: &'static str,
+    /// The words for their outcomes.
+    pub outcomes: Vec<&'static str>,
 }
 
 /// Everything that is counted.
@@ -60,6 +79,7 @@ pub struct Metrics {
     completions: Counters<1>,
     deadline_misses: Counter,
     paused: Gauge,
+    nodes_paused: Gauge,
     leader: Gauge,
     leader_changes: Counters<1>,
     api_calls: Counters<3>,
@@ -103,6 +123,7 @@ impl Metrics {
             completions: reg(&mut r, "completions", "Completions of lifecycle actions, by result"),
             deadline_misses: reg(&mut r, "deadline_misses", "Drains that reached their deadline with pods left"),
             paused: reg(&mut r, "paused", "1 while all drains are paused"),
+            nodes_paused: reg(&mut r, "nodes_paused", "Nodes whose drain is held by an annotation of their own"),
             leader: reg(&mut r, "leader", "1 while this process leads"),
             leader_changes: reg(&mut r, "leader_changes", "Changes of this process's role, by the new role"),
             api_calls: reg(&mut r, "api_calls", "Calls to AWS and Kubernetes, by target, action and outcome"),
@@ -129,6 +150,7 @@ impl Metrics {
     }
 
     fn initialise(&self, words: &Words) {
+        self.initialise_calls(words);
         for kind in Kind::ALL {
             for outcome in MessageOutcome::ALL {
                 touch(&self.messages, [("kind", kind.as_str()), ("outcome", outcome.as_str())]);
@@ -167,6 +189,24 @@ impl Metrics {
         }
         for reason in ["rate", "failed"] {
             touch(&self.events_dropped, [("reason", reason)]);
+        }
+    }
+
+    fn initialise_calls(&self, words: &Words) {
+        for calls in &words.calls {
+            for outcome in &calls.outcomes {
+                touch(&self.api_calls, [("target", calls.target), ("action", calls.action), ("outcome", outcome)]);
+            }
+            drop(self.api_duration.get_or_create(&[("target", calls.target)]));
+        }
+        for object in &words.watches {
+            touch(&self.watch_failures, [("object", object)]);
+        }
+        for object in &words.objects {
+            touch(&self.decode_failures, [("object", object)]);
+        }
+        for event in &words.intake {
+            touch(&self.intake, [("event", event)]);
         }
     }
 
@@ -292,6 +332,11 @@ impl Metrics {
         self.paused.set(i64::from(paused));
     }
 
+    /// So many drains are held by an annotation of their own node.
+    pub fn set_nodes_paused(&self, count: usize) {
+        set(&self.nodes_paused, count);
+    }
+
     /// This process leads, or not.
     pub fn set_leader(&self, leads: bool) {
         if self.leader.set(i64::from(leads)) != i64::from(leads) {
@@ -302,7 +347,7 @@ impl Metrics {
 
     /// This process leads no more: gauges of what only a leader has fall to nothing.
     pub fn stands_by(&self) {
-        for gauge in [&self.held, &self.pollers, &self.drains_active, &self.hooks_owed, &self.paused, &self.nodes_excluded] {
+        for gauge in [&self.held, &self.pollers, &self.drains_active, &self.hooks_owed, &self.paused, &self.nodes_paused, &self.nodes_excluded] {
             gauge.set(0);
         }
         for state in PodState::ALL {

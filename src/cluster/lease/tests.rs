@@ -140,6 +140,7 @@ fn keeper(server: &Server, identity: &str) -> LeaseKeeper {
         random: Random::seeded(1),
         spawner: Spawner::new(),
         on_call: Arc::new(|_| {}),
+        on_turn: Box::new(|| {}),
     })
 }
 

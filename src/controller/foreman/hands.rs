@@ -1,6 +1,6 @@
 //! Drains that end because people want it so.
 
-use tracing::info;
+use tracing::{info, warn};
 
 use super::{Course, Foreman};
 use crate::{
@@ -58,5 +58,14 @@ impl Course {
         if let (Some(at), Some(completing)) = (at, &self.completing) {
             completing.not_after(at);
         }
+    }
+}
+
+/// The annotation that holds one drain came or went.
+pub(super) fn say_held(held: bool) {
+    if held {
+        warn!("The drain of a node is paused by its annotation sundown.dev/pause: no evictions, no force. Heartbeats go on. `sundown resume NODE` ends it.");
+    } else {
+        info!("The drain of a node is paused by its annotation no longer.");
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
-use super::Foreman;
+use super::{Foreman, hands::say_held};
 use crate::{
     cluster::{About, EventNote, Problem, Severity},
     controller::{context::Backoff, release},
@@ -260,7 +260,11 @@ impl Foreman {
     pub(super) fn brake(&mut self, name: &NodeName) {
         let all = self.paused;
         let Some(course) = self.courses.get_mut(name) else { return };
-        let paused = all || course.node.paused();
+        let alone = course.node.paused();
+        if std::mem::replace(&mut course.held_alone, alone) != alone && course.drain.is_some() {
+            course.span.in_scope(|| say_held(alone));
+        }
+        let paused = all || alone;
         if course.paused == paused {
             return;
         }

@@ -221,7 +221,7 @@ impl Foreman {
                 }
             }
             Word::Proof { node, event, holds } => self.proof(&node, &event, holds),
-            Word::InstanceOver(node) => self.step(&node, Input::Node(drain::NodeCondition::InstanceOver)),
+            Word::InstanceEnds { node, instance, over } => self.instance_ends(&node, &instance, over),
             Word::Released { node, uid, node_gone } => self.finished(&node, &uid, node_gone),
             Word::Labelled(node, labelled) => {
                 if let Some(course) = self.courses.get_mut(&node) {

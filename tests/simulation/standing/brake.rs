@@ -78,7 +78,9 @@ async fn one_node_can_be_paused_alone() {
     stage.pass(100).await;
     assert!(!stage.is_over(&instances[0]) && stage.is_cordoned(&instances[0]));
     assert!(stage.removals().iter().all(|r| r.0 == "free"));
+    assert_eq!((sundown.metric("nodes_paused"), sundown.metric("paused")), (1.0, 0.0));
     stage.annotate(&instances[0], PAUSE, None);
+    stage.until(3, "it is held no more", || sundown.metric("nodes_paused") == 0.0).await;
     stage.until(30, "it goes on", || stage.is_over(&instances[0])).await;
     stage.all_completed_once();
     sundown.stop().await;
