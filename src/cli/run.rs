@@ -55,7 +55,19 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
         })?;
         info!(address = %bound, "The admin listener is up.");
     }
-    let parts = Parts { config, kube, aws, clock, random, spawner: spawner.clone(), metrics, loops, readiness, board: Board::of_the_last(DRAINS_KEPT), shutdown };
+    let parts = Parts {
+        config,
+        kube,
+        aws,
+        clock,
+        random,
+        spawner: spawner.clone(),
+        metrics,
+        loops,
+        readiness,
+        board: Board::of_the_last(DRAINS_KEPT),
+        shutdown,
+    };
     controller::serve(parts).await;
     info!("Stopped.");
     tokio::time::timeout(seconds(1), spawner.finished(Duration::from_millis(200))).await.ok();

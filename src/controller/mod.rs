@@ -20,6 +20,6 @@ mod runtime;
 mod service;
 
 pub use board::{BlockedFor, Board, NodeReport};
-pub use runtime::{Clock, Random, Spawner};
 pub use counting::words;
+pub use runtime::{Clock, Random, Spawner};
 pub use service::{Parts, serve};

@@ -64,7 +64,9 @@ impl Course {
 /// The annotation that holds one drain came or went.
 pub(super) fn say_held(held: bool) {
     if held {
-        warn!("The drain of a node is paused by its annotation sundown.dev/pause: no evictions, no force. Heartbeats go on. `sundown resume NODE` ends it.");
+        warn!(
+            "The drain of a node is paused by its annotation sundown.dev/pause: no evictions, no force. Heartbeats go on. `sundown resume NODE` ends it."
+        );
     } else {
         info!("The drain of a node is paused by its annotation no longer.");
     }

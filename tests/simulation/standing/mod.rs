@@ -7,6 +7,7 @@ mod clouds;
 mod completions;
 mod deadlines;
 mod leaders;
+mod processes;
 
 use std::time::Duration;
 
