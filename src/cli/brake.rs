@@ -74,9 +74,10 @@ pub(super) fn release(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
         let Some(found) = found else { bail!("there is no node `{node}`; nothing was changed") };
         // Without a drain the order would lie there until one comes.
         let why = match record::standing(&found, None) {
-            Standing::Open(_) | Standing::Doubtful { .. } => None,
+            Standing::Open(_) => None,
+            Standing::Doubtful { record, .. } if record.released().is_none() => None,
             Standing::None => Some("it has no record".to_owned()),
-            Standing::Released { .. } => Some("its record says that it is released already".to_owned()),
+            Standing::Released { .. } | Standing::Doubtful { .. } => Some("its record says that it is released already".to_owned()),
             Standing::Void { .. } => Some("its record is of another instance or of an earlier boot".to_owned()),
             Standing::Damaged(damage) => Some(damage.to_string()),
         };
