@@ -8,13 +8,22 @@ use serde_json::json;
 
 use crate::{
     cluster::{
-        self, Cluster, Lane, Target,
+        self, Cluster, KeepLabels, Lane, Target,
         lease::{LeasePlace, set_paused},
     },
     config::{KubeArgs, LeaseArgs},
     controller::{Clock, Random, Spawner},
-    domain::{PAUSE, RELEASE},
+    domain::{NodeName, PAUSE, RELEASE},
+    record::{self, Standing},
 };
+
+/// There is no drain to end: what was asked makes no sense, and nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[error("{node} is not being drained ({why}), so there is nothing to release; nothing was changed")]
+pub(super) struct NothingToRelease {
+    node: NodeName,
+    why: String,
+}
 
 /// The flags of `sundown pause` and `sundown resume`.
 #[derive(Debug, Clone, Args)]
@@ -59,6 +68,22 @@ pub(super) fn pause(args: PauseArgs, on: bool) -> anyhow::Result<ExitCode> {
 pub(super) fn release(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
     block_on(async move {
         let client = connect(&args.kube).await?;
+        let node = name(&args.node)?;
+        let cluster = plain(client.clone());
+        let found = cluster::read_node(&cluster, &KeepLabels::keys([]), &node).await.context("nothing was changed")?;
+        let Some(found) = found else { bail!("there is no node `{node}`; nothing was changed") };
+        // Without a drain the order would lie there until one comes.
+        let why = match record::standing(&found, None) {
+            Standing::Open(_) => None,
+            Standing::Doubtful { record, .. } if record.released().is_none() => None,
+            Standing::None => Some("it has no record".to_owned()),
+            Standing::Released { .. } | Standing::Doubtful { .. } => Some("its record says that it is released already".to_owned()),
+            Standing::Void { .. } => Some("its record is of another instance or of an earlier boot".to_owned()),
+            Standing::Damaged(damage) => Some(damage.to_string()),
+        };
+        if let Some(why) = why {
+            return Err(NothingToRelease { node, why }.into());
+        }
         annotate(client, &args.node, RELEASE, Some("true")).await?;
         say(&format!("The leader ends the drain of {} and completes what it owes.", args.node));
         Ok(())
@@ -72,16 +97,24 @@ async fn connect(args: &KubeArgs) -> anyhow::Result<kube::Client> {
 
 /// Sets or removes an annotation of a Node.
 async fn annotate(client: kube::Client, node: &str, key: &str, value: Option<&str>) -> anyhow::Result<()> {
-    let cluster = Cluster::plain(client, Clock::system(), Random::from_entropy(), Spawner::new());
-    if node.is_empty() || !node.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b)) {
-        bail!("`{node}` cannot be the name of a node");
-    }
+    let (cluster, node) = (plain(client), name(node)?);
     let patch = json!({"metadata": {"annotations": {key: value}}});
     let request = http::Request::patch(format!("/api/v1/nodes/{node}"))
         .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
         .body(serde_json::to_vec(&patch)?)?;
-    cluster.call(Target::PatchNode, Lane::Ordinary, node, request).await.context("nothing was changed")?;
+    cluster.call(Target::PatchNode, Lane::Ordinary, node.as_str(), request).await.context("nothing was changed")?;
     Ok(())
+}
+
+fn plain(client: kube::Client) -> Cluster {
+    Cluster::plain(client, Clock::system(), Random::from_entropy(), Spawner::new())
+}
+
+fn name(text: &str) -> anyhow::Result<NodeName> {
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b)) {
+        bail!("`{text}` cannot be the name of a node");
+    }
+    Ok(NodeName::from(text))
 }
 
 fn say(text: &str) {

@@ -56,7 +56,7 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             complain(&format!("{error:#}"));
-            if error.is::<crate::config::ConfigError>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+            if error.is::<crate::config::ConfigError>() || error.is::<brake::NothingToRelease>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }

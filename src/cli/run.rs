@@ -10,11 +10,14 @@ use tracing::{info, warn};
 
 use crate::{
     aws, cluster,
-    config::{Config, RunArgs, print_config},
+    config::{Config, ConfigError, RunArgs, print_config},
     controller::{self, Board, Clock, Parts, Random, Spawner},
     domain::seconds,
     observe::{Admin, Loops, Metrics, Readiness, logs},
 };
+
+/// So many of the drains that are over are remembered.
+const DRAINS_KEPT: usize = 100;
 
 pub(super) fn main(args: RunArgs, matches: Option<&ArgMatches>) -> anyhow::Result<ExitCode> {
     let print = args.print_config;
@@ -35,10 +38,14 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
     let (clock, random, spawner) = (Clock::system(), Random::from_entropy(), Spawner::new());
     let shutdown = CancellationToken::new();
     on_signals(shutdown.clone(), &spawner)?;
-    let options = cluster::ConnectOptions { kubeconfig: config.kube.kubeconfig.clone(), context: config.kube.context.clone() };
-    let kube = cluster::connect(&options).await.context("no API server to talk to (`--kubeconfig`, or run in the cluster)")?;
     let region = config.aws.region.clone();
     let aws = aws::load(&aws::Options { region, endpoint_url: config.aws.endpoint_url.clone() }).await;
+    if aws.region().is_none() {
+        // No call could be signed: better said now than with every call.
+        return Err(ConfigError::no_region().into());
+    }
+    let options = cluster::ConnectOptions { kubeconfig: config.kube.kubeconfig.clone(), context: config.kube.context.clone() };
+    let kube = cluster::connect(&options).await.context("no API server to talk to (`--kubeconfig`, or run in the cluster)")?;
     let metrics = Arc::new(Metrics::new(&controller::words()));
     let (loops, readiness) = (Loops::new(clock), Readiness::default());
     if let Some(address) = config.service.admin {
@@ -48,7 +55,19 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
         })?;
         info!(address = %bound, "The admin listener is up.");
     }
-    let parts = Parts { config, kube, aws, clock, random, spawner: spawner.clone(), metrics, loops, readiness, board: Board::default(), shutdown };
+    let parts = Parts {
+        config,
+        kube,
+        aws,
+        clock,
+        random,
+        spawner: spawner.clone(),
+        metrics,
+        loops,
+        readiness,
+        board: Board::of_the_last(DRAINS_KEPT),
+        shutdown,
+    };
     controller::serve(parts).await;
     info!("Stopped.");
     tokio::time::timeout(seconds(1), spawner.finished(Duration::from_millis(200))).await.ok();

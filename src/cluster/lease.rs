@@ -19,7 +19,7 @@ use self::calls::{Answer, Calls};
 pub use self::pause::{LeaseError, set_paused};
 use crate::{
     controller::{Clock, Random, Spawner},
-    domain::{Moment, MomentExt, PAUSE},
+    domain::{Moment, MomentExt, PAUSE, seconds},
     election::{Effect, Input, Lost, Machine, Settings},
 };
 
@@ -49,19 +49,59 @@ pub enum Leadership {
     },
 }
 
+/// What is done with the Lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// An uncached read.
+    Get,
+    /// The first write.
+    Create,
+    /// Any other write.
+    Replace,
+    /// Looking on.
+    Watch,
+}
+
+impl Verb {
+    /// All of them, for initialising metrics.
+    pub const ALL: [Self; 4] = [Self::Get, Self::Create, Self::Replace, Self::Watch];
+
+    /// Its word in labels.
+    #[must_use]
+    pub const fn action(self) -> &'static str {
+        match self {
+            Self::Get => "get_lease",
+            Self::Create => "create_lease",
+            Self::Replace => "replace_lease",
+            Self::Watch => "watch_lease",
+        }
+    }
+}
+
 /// One call on the Lease, for metrics.
 #[derive(Debug, Clone, Copy)]
 pub struct LeaseCall {
-    /// `get`, `create`, `replace` or `watch`.
-    pub verb: &'static str,
-    /// `ok`, `conflict`, `not_found`, `denied`, `overload`, `server`, `unreachable` or `timeout`.
+    /// What was done.
+    pub verb: Verb,
+    /// `ok`, `conflict`, `not_found`, `denied`, `overload`, `server`, `unreachable` or `timeout`; of a watch also `failed`.
     pub outcome: &'static str,
     /// How long it took; of a watch, how long it lived.
     pub took: Duration,
 }
 
+impl LeaseCall {
+    /// Every word of `outcome`, for initialising metrics.
+    pub const OUTCOMES: [&'static str; 9] = ["ok", "conflict", "not_found", "denied", "overload", "server", "unreachable", "timeout", "failed"];
+}
+
 /// Told of every call.
 pub type OnCall = Arc<dyn Fn(LeaseCall) + Send + Sync>;
+
+/// Told of every turn of a loop.
+pub type OnTurn = Box<dyn Fn() + Send + Sync>;
+
+/// The keeper turns this often at least.
+const TURN: Duration = seconds(10);
 
 /// Says whether this process may write now. Checked before each write, to whomever.
 #[derive(Debug, Clone)]
@@ -89,6 +129,8 @@ pub struct LeaseParts {
     pub spawner: Spawner,
     /// Told of every call.
     pub on_call: OnCall,
+    /// Told every ten seconds at least that the keeper goes on; dropped when it ends.
+    pub on_turn: OnTurn,
 }
 
 /// Takes part in the election and keeps the lease once it is won. Dropped, it stops renewing.
@@ -130,13 +172,14 @@ struct Keeper {
     last: Option<Lease>,
     said: Said,
     under_way: Option<BoxFuture<'static, Answer>>,
+    on_turn: OnTurn,
 }
 
 impl LeaseKeeper {
     /// Starts to take part.
     #[must_use]
     pub fn start(parts: LeaseParts) -> Self {
-        let LeaseParts { client, place, identity, settings, clock, random, spawner, on_call } = parts;
+        let LeaseParts { client, place, identity, settings, clock, random, spawner, on_call, on_turn } = parts;
         let calls = Calls::new(client, &place, clock, on_call);
         let machine = Machine::new(identity, settings);
         let said = Said::new(Leadership::Standby { holder: None }, None);
@@ -144,7 +187,7 @@ impl LeaseKeeper {
         let (shown, watched) = watch::channel(None);
         let watching = spawner.spawn_scoped(calls.clone().watch(shown, random.clone()));
         let receivers = said.receivers();
-        let keeper = Keeper { machine, calls, clock, random, place, last: None, said, under_way: None };
+        let keeper = Keeper { machine, calls, clock, random, place, last: None, said, under_way: None, on_turn };
         let task = spawner.spawn_scoped(keeper.run(inbox, watched, watching));
         Self::of(receivers, clock, commands, Held::Task { _keeper: task })
     }
@@ -265,8 +308,10 @@ impl Keeper {
     ) {
         self.step(Input::Tick);
         loop {
-            // An hour: nothing is planned while a request is under way, and that has its own deadline.
-            let wake = self.machine.next_wake().unwrap_or_else(|| self.clock.now().plus(Duration::from_hours(1)));
+            (self.on_turn)();
+            // Nothing is planned while a request is under way, and that has its own deadline.
+            let turn = self.clock.now().plus(TURN);
+            let wake = self.machine.next_wake().map_or(turn, |at| at.min(turn));
             let answer = async {
                 match &mut self.under_way {
                     Some(call) => call.await,
@@ -295,17 +340,31 @@ impl Keeper {
         self.under_way = None;
         match answer.lease {
             calls::Read::Unknown => {}
-            calls::Read::Missing => self.last = None,
-            calls::Read::Is(lease) => self.last = Some(*lease),
-        }
-        if !matches!(answer.input, Input::ReadFailed | Input::WriteFailed | Input::WriteConflict) {
-            let paused =
-                self.last.as_ref().is_some_and(|l| l.metadata.annotations.as_ref().is_some_and(|a| a.get(PAUSE).is_some_and(|v| v == "true")));
-            if self.said.paused.send_if_modified(|was| std::mem::replace(was, paused) != paused) {
-                tracing::info!(paused, "the pause annotation of the Lease changed");
+            calls::Read::Missing => self.missing(),
+            calls::Read::Is(lease) => {
+                let paused = lease.metadata.annotations.as_ref().is_some_and(|a| a.get(PAUSE).is_some_and(|v| v == "true"));
+                self.last = Some(*lease);
+                if self.said.paused.send_if_modified(|was| std::mem::replace(was, paused) != paused) {
+                    tracing::info!(paused, "the pause annotation of the Lease changed");
+                }
             }
         }
         self.step(answer.input);
+    }
+
+    /// The annotation that pauses all drains goes with its Lease, but who deletes a Lease has not said `resume`: the brake stays on, and
+    /// is written again with the Lease.
+    fn missing(&mut self) {
+        if self.last.take().is_some() && self.is_paused() {
+            tracing::warn!(
+                namespace = %self.place.namespace, lease = %self.place.name,
+                "The Lease is gone while all drains are paused. They stay paused, and the annotation is written again with the Lease; `sundown resume` ends it."
+            );
+        }
+    }
+
+    fn is_paused(&self) -> bool {
+        *self.said.paused.borrow()
     }
 
     fn step(&mut self, input: Input) {
@@ -322,7 +381,7 @@ impl Keeper {
         for effect in effects {
             match effect {
                 Effect::Get => self.under_way = Some(self.calls.get()),
-                Effect::Create(draft) => self.under_way = Some(self.calls.create(&draft)),
+                Effect::Create(draft) => self.under_way = Some(self.calls.create(&draft, self.is_paused())),
                 Effect::Update(version, draft) => self.under_way = Some(self.calls.replace(self.last.as_ref(), version, &draft)),
                 Effect::BecameLeader { term } => {
                     tracing::info!(namespace = %self.place.namespace, lease = %self.place.name, term, "this process leads");

@@ -30,7 +30,7 @@ pub use daemonsets::{DaemonSetState, DaemonSets};
 pub use error::{ClusterError, Problem};
 pub use events::{About, EventNote, Recorder, RecorderCounts, RecorderSettings, Severity};
 pub use mirror::{Change, Health};
-pub use nodes::{NodeChange, NodeChanges, NodeIndex};
+pub use nodes::{NodeChange, NodeChanges, NodeIndex, read_node};
 pub use observer::{CallObserver, Outcome, Silent, Target};
 pub use pods::{PodEvent, PodEvents, PodFeed, PodFeedSettings};
 pub use slim::KeepLabels;

@@ -72,6 +72,12 @@ impl Target {
         }
     }
 
+    /// It goes on for minutes, and shows changes as they come.
+    #[must_use]
+    pub const fn is_watch(self) -> bool {
+        matches!(self, Self::WatchNodes | Self::WatchPods | Self::WatchBudgets)
+    }
+
     /// Its word in labels.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -103,6 +109,23 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Every word of [`Outcome::as_str`], for initialising metrics.
+    pub const WORDS: [&'static str; 13] = [
+        "ok",
+        "conflict",
+        "not_found",
+        "forbidden",
+        "unauthorized",
+        "invalid",
+        "overload",
+        "refused",
+        "expired",
+        "server",
+        "unreachable",
+        "unreadable",
+        "held_back",
+    ];
+
     /// Its word in labels.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -117,6 +140,10 @@ impl Outcome {
 pub trait CallObserver: Send + Sync + 'static {
     /// A request ended, `took` after it was let go (waiting for a free slot does not count). One that the gate held back took no time.
     fn called(&self, target: Target, outcome: Outcome, took: Duration);
+    /// A watch that was open broke, and is opened again.
+    fn broke(&self, target: Target) {
+        let _ = target;
+    }
     /// An object could not be read and was passed over, or only the most needed of it was read.
     fn unreadable(&self, target: Target) {
         let _ = target;

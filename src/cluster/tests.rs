@@ -50,3 +50,24 @@ async fn everything_works_on_many_threads_and_ends_when_it_is_dropped() {
     assert!(cluster.spawner().finished(Duration::from_secs(5)).await, "no task is left");
     assert_eq!(fake.watches(), 0);
 }
+
+#[test]
+fn every_word_of_an_outcome_is_known_beforehand() {
+    use super::{Outcome, Problem as P};
+    let all = [
+        P::Conflict,
+        P::NotFound,
+        P::Forbidden,
+        P::Unauthorized,
+        P::Invalid,
+        P::Overload { retry_after: None },
+        P::Refused,
+        P::Expired,
+        P::Server,
+        P::Unreachable,
+        P::Unreadable,
+        P::HeldBack,
+    ];
+    let words: Vec<_> = [Outcome::Ok].into_iter().chain(all.into_iter().map(Outcome::Failed)).map(Outcome::as_str).collect();
+    assert_eq!(words, Outcome::WORDS);
+}

@@ -119,8 +119,9 @@ pub struct DrainArgs {
     /// The same where a spot notice sets the deadline
     #[arg(long, env = "SUNDOWN_SPOT_DEADLINE_MARGIN", value_name = "DURATION", default_value = d::SPOT_DEADLINE_MARGIN, value_parser = parse_duration)]
     pub spot_deadline_margin: Duration,
-    /// When a pod whose eviction is refused is deleted: `never`, `deadline` (as late as its grace period allows), or as late but not
-    /// before this share of the time to the deadline is over, 0 to 1
+    /// When a pod whose eviction is refused is deleted: `never`, `deadline` (not before its last second, which is all the time that the
+    /// pod has then), or a share of the time to the deadline, 0 to 1: as late as the pod's own grace period allows, but not before this
+    /// share is over
     #[arg(long, env = "SUNDOWN_FORCE_AFTER", value_name = "WHEN", default_value = d::FORCE_AFTER)]
     pub force_after: ForceAfter,
     /// When a node leaves load balancers (label `node.kubernetes.io/exclude-from-external-load-balancers`): with the accept, when its

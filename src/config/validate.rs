@@ -38,6 +38,16 @@ impl ConfigError {
         Self { flag, variable: super::print::variable(flag), value, remedy: remedy.into() }
     }
 
+    /// Nothing says in which region the instances are, neither flags nor the environment.
+    #[must_use]
+    pub fn no_region() -> Self {
+        Self::new(
+            "region",
+            None,
+            "neither the queue's URL nor the environment (AWS_REGION, the profile, the instance's metadata) names a region; give that of the instances, such as eu-west-1",
+        )
+    }
+
     fn duration(flag: &'static str, value: Duration, remedy: impl Into<String>) -> Self {
         Self::new(flag, Some(&duration_text(value)), remedy)
     }

@@ -18,9 +18,9 @@ pub struct QueueUrl {
 pub enum ForceAfter {
     /// Never: the deadline passes.
     Never,
-    /// As late as its grace period allows.
+    /// Not before the last second ahead of the deadline, whatever its grace period is.
     Deadline,
-    /// Not before this share of the time to the deadline is over, 0 to 1.
+    /// As late as its own grace period allows, but not before this share of the time to the deadline is over, 0 to 1.
     Share(f64),
 }
 

@@ -92,7 +92,7 @@ pub(super) async fn accept(
             record::Accept::Patch { body, joins, .. } => (body, joins),
             record::Accept::Repeat => {
                 if matches!(interruption.what, What::StateChange(state) if state.is_over()) {
-                    term.tell(super::foreman::Word::InstanceOver(name.clone()));
+                    term.tell(super::foreman::Word::InstanceEnds { node: name.clone(), instance: verdict.instance.clone(), over: true });
                 }
                 return Some(Accepted::Repeat);
             }

@@ -1,7 +1,7 @@
 //! What is known of every drain, for people: the live view and the summary of a simulation, and the status page.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -13,7 +13,18 @@ use crate::{
 
 /// The drains of this process, those that are over included. Clones show the same.
 #[derive(Debug, Clone, Default)]
-pub struct Board(Arc<Mutex<BTreeMap<NodeName, NodeReport>>>);
+pub struct Board(Arc<Mutex<Reports>>);
+
+#[derive(Debug, Default)]
+struct Reports {
+    by_node: BTreeMap<NodeName, NodeReport>,
+    /// The node of each instance that has a report: heartbeats are told by instance.
+    nodes: BTreeMap<String, NodeName>,
+    /// Those that are over, in the order in which they ended.
+    over: VecDeque<(NodeName, Moment)>,
+    /// So many of these are kept; `None`: all.
+    most_over: Option<usize>,
+}
 
 /// One drain.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -63,18 +74,57 @@ pub struct BlockedFor {
     pub seconds: u64,
 }
 
+impl Reports {
+    fn insert(&mut self, node: &NodeName, report: NodeReport) {
+        if let Some(before) = self.by_node.get(node)
+            && before.instance != report.instance
+        {
+            let instance = before.instance.clone();
+            self.forget_instance(&instance, node);
+        }
+        self.nodes.insert(report.instance.clone(), node.clone());
+        self.by_node.insert(node.clone(), report);
+    }
+
+    /// The oldest of those that are over make room. One whose node is drained anew since is over no longer.
+    fn make_room(&mut self) {
+        let Some(most) = self.most_over else { return };
+        while self.over.len() > most {
+            let Some((node, ended)) = self.over.pop_front() else { return };
+            if self.by_node.get(&node).is_some_and(|r| r.drained == Some(ended))
+                && let Some(report) = self.by_node.remove(&node)
+            {
+                self.forget_instance(&report.instance, &node);
+            }
+        }
+    }
+
+    fn forget_instance(&mut self, instance: &str, node: &NodeName) {
+        if self.nodes.get(instance) == Some(node) {
+            self.nodes.remove(instance);
+        }
+    }
+}
+
 impl Board {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<NodeName, NodeReport>> {
+    /// A board that keeps so many of the drains that are over, the last ones: for a process that runs for months.
+    #[must_use]
+    pub fn of_the_last(most_over: usize) -> Self {
+        Self(Arc::new(Mutex::new(Reports { most_over: Some(most_over), ..Reports::default() })))
+    }
+
+    fn all(&self) -> MutexGuard<'_, Reports> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Another process has the drains from now on.
     pub(super) fn clear(&self) {
-        self.all().clear();
+        let mut all = self.all();
+        *all = Reports { most_over: all.most_over, ..Reports::default() };
     }
 
     fn with(&self, node: &NodeName, change: impl FnOnce(&mut NodeReport)) {
-        if let Some(report) = self.all().get_mut(node) {
+        if let Some(report) = self.all().by_node.get_mut(node) {
             change(report);
         }
     }
@@ -82,16 +132,12 @@ impl Board {
     /// All drains, by the name of their node.
     #[must_use]
     pub fn snapshot(&self) -> BTreeMap<NodeName, NodeReport> {
-        self.all().clone()
+        self.all().by_node.clone()
     }
 
     pub(super) fn began(&self, node: &NodeName, instance: &InstanceId, kind: &'static str, cordoned: Moment) {
         let mut all = self.all();
-        // What is long over makes room.
-        if all.len() > 10_000 {
-            all.retain(|_, r| r.drained.is_none());
-        }
-        let before = all.get(node).filter(|r| r.instance == instance.as_str() && r.cordoned == cordoned).cloned();
+        let before = all.by_node.get(node).filter(|r| r.instance == instance.as_str() && r.cordoned == cordoned).cloned();
         let report = before.unwrap_or_else(|| NodeReport {
             instance: instance.to_string(),
             kind,
@@ -110,7 +156,7 @@ impl Board {
             completed: Vec::new(),
             blocked_since: BTreeMap::new(),
         });
-        all.insert(node.clone(), report);
+        all.insert(node, report);
     }
 
     pub(super) fn update(&self, node: &NodeName, status: &Status, now: Moment) {
@@ -141,7 +187,7 @@ impl Board {
     }
 
     pub(super) fn forced_pods(&self, node: &NodeName) -> Vec<String> {
-        self.all().get(node).map(|r| r.forced.clone()).unwrap_or_default()
+        self.all().by_node.get(node).map(|r| r.forced.clone()).unwrap_or_default()
     }
 
     pub(super) fn ended(&self, node: &NodeName, how: &'static str, now: Moment) {
@@ -151,11 +197,20 @@ impl Board {
             r.drained = Some(now);
             r.blocked.clear();
         });
+        let mut all = self.all();
+        if all.by_node.contains_key(node) {
+            all.over.push_back((node.clone(), now));
+            all.make_room();
+        }
     }
 
     pub(super) fn beat(&self, instance: &InstanceId, accepted: bool) {
-        if accepted && let Some(report) = self.all().values_mut().find(|r| r.instance == instance.as_str()) {
-            report.heartbeats += 1;
+        if accepted {
+            let mut all = self.all();
+            let node = all.nodes.get(instance.as_str()).cloned();
+            if let Some(report) = node.and_then(|node| all.by_node.get_mut(&node)) {
+                report.heartbeats += 1;
+            }
         }
     }
 
@@ -181,5 +236,50 @@ impl NodeReport {
     #[must_use]
     pub fn took(&self, now: Moment) -> Duration {
         self.drained.unwrap_or(now).since_or_zero(self.cordoned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heartbeats(board: &Board, node: &NodeName) -> Option<u64> {
+        board.all().by_node.get(node).map(|r| r.heartbeats)
+    }
+
+    #[test]
+    fn a_board_keeps_no_more_drains_than_it_was_told_to_and_never_loses_one_that_goes_on() {
+        let board = Board::of_the_last(100);
+        let at = |n: u64| Moment::UNIX_EPOCH.plus(Duration::from_secs(n));
+        let instance = |n: u64| format!("i-{n:017x}").parse::<InstanceId>().unwrap();
+        board.began(&"going-on".into(), &instance(9_999), "spot", at(0));
+        for n in 0..2_000 {
+            let node = NodeName::from(format!("node-{n}").as_str());
+            board.began(&node, &instance(n), "spot", at(n));
+            board.beat(&instance(n), true);
+            assert_eq!(heartbeats(&board, &node), Some(1));
+            board.ended(&node, "empty", at(n + 1));
+        }
+        board.beat(&instance(9_999), true);
+        let all = board.all();
+        assert_eq!((all.by_node.len(), all.nodes.len(), all.over.len()), (101, 101, 100));
+        assert!(all.by_node.contains_key(&"node-1999".into()));
+        drop(all);
+        assert_eq!(heartbeats(&board, &"going-on".into()), Some(1));
+    }
+
+    #[test]
+    fn a_node_that_is_drained_again_is_not_taken_for_its_last_drain() {
+        let board = Board::of_the_last(1);
+        let at = |n: u64| Moment::UNIX_EPOCH.plus(Duration::from_secs(n));
+        let instance: InstanceId = "i-00000000000000001".parse().unwrap();
+        board.began(&"a".into(), &instance, "spot", at(0));
+        board.ended(&"a".into(), "empty", at(1));
+        board.began(&"a".into(), &instance, "spot", at(2));
+        for other in ["b", "c"] {
+            board.began(&other.into(), &"i-00000000000000002".parse().unwrap(), "spot", at(3));
+            board.ended(&other.into(), "empty", at(4));
+        }
+        assert!(board.snapshot().contains_key(&"a".into()), "it goes on");
     }
 }

@@ -160,7 +160,12 @@ impl Term {
 
     /// This Node is ours to drain: the node selector takes it, and nobody asked to leave it alone.
     pub(super) fn manages(&self, node: &Node) -> bool {
-        self.policy.nodes.matches(&node.labels) && !node.ignored()
+        self.selects(node) && !node.ignored()
+    }
+
+    /// The node selector takes it.
+    pub(super) fn selects(&self, node: &Node) -> bool {
+        self.policy.nodes.matches(&node.labels)
     }
 
     /// Asks the label room something.

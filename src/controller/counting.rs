@@ -3,7 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use super::intake::{IntakeEvent, IntakeObserver};
-use crate::{aws, cluster, cluster::lease::LeaseCall, observe::Metrics};
+use crate::{
+    aws, cluster,
+    cluster::lease::{LeaseCall, Verb},
+    drain,
+    interruption::Reject,
+    observe::{Calls, Metrics, Words},
+};
 
 /// Counts on the metrics for every shell.
 #[derive(Clone)]
@@ -11,11 +17,7 @@ pub(super) struct Counting(pub(super) Arc<Metrics>);
 
 impl aws::CallObserver for Counting {
     fn called(&self, api: aws::Api, outcome: aws::Outcome, took: Duration) {
-        let target = match api {
-            aws::Api::ReceiveMessage | aws::Api::DeleteMessageBatch | aws::Api::ChangeMessageVisibilityBatch | aws::Api::GetQueueAttributes => "sqs",
-            aws::Api::DescribeInstances => "ec2",
-            _ => "autoscaling",
-        };
+        let target = target_of(api);
         if api == aws::Api::ReceiveMessage {
             self.0.api_wait(target, api.as_str(), outcome.as_str());
         } else {
@@ -27,7 +29,7 @@ impl aws::CallObserver for Counting {
 impl cluster::CallObserver for Counting {
     fn called(&self, target: cluster::Target, outcome: cluster::Outcome, took: Duration) {
         match target {
-            cluster::Target::WatchNodes | cluster::Target::WatchPods | cluster::Target::WatchBudgets => {
+            _ if target.is_watch() => {
                 self.0.api_wait("kubernetes", target.as_str(), outcome.as_str());
                 if outcome != cluster::Outcome::Ok {
                     self.0.watch_failed(target.as_str());
@@ -35,6 +37,10 @@ impl cluster::CallObserver for Counting {
             }
             _ => self.0.api_call("kubernetes", target.as_str(), outcome.as_str(), took),
         }
+    }
+
+    fn broke(&self, target: cluster::Target) {
+        self.0.watch_failed(target.as_str());
     }
 
     fn unreadable(&self, target: cluster::Target) {
@@ -68,6 +74,50 @@ impl Counting {
     /// Counts calls on the Lease.
     pub(super) fn lease(&self) -> cluster::lease::OnCall {
         let metrics = Arc::clone(&self.0);
-        Arc::new(move |call: LeaseCall| metrics.api_call("kubernetes", "lease", call.outcome, call.took))
+        Arc::new(move |call: LeaseCall| {
+            if call.verb == Verb::Watch {
+                metrics.api_wait("kubernetes", call.verb.action(), call.outcome);
+                if call.outcome != "ok" {
+                    metrics.watch_failed(call.verb.action());
+                }
+            } else {
+                metrics.api_call("kubernetes", call.verb.action(), call.outcome, call.took);
+            }
+        })
+    }
+}
+
+/// The words of all rooms, for the metrics.
+#[must_use]
+pub fn words() -> Words {
+    let of_aws = aws::Api::ALL.iter().map(|api| Calls {
+        target: target_of(*api),
+        action: api.as_str(),
+        outcomes: aws::Outcome::ALL.iter().map(|o| o.as_str()).collect(),
+    });
+    // What concerns the Lease has its own actions and outcomes.
+    let of_cluster = cluster::Target::ALL.iter().filter(|t| **t != cluster::Target::Lease).map(|target| Calls {
+        target: "kubernetes",
+        action: target.as_str(),
+        outcomes: cluster::Outcome::WORDS.to_vec(),
+    });
+    let of_lease = Verb::ALL.iter().map(|verb| Calls { target: "kubernetes", action: verb.action(), outcomes: LeaseCall::OUTCOMES.to_vec() });
+    let watches = cluster::Target::ALL.iter().filter(|t| t.is_watch()).map(|t| t.as_str());
+    Words {
+        rejections: Reject::LABELS.to_vec(),
+        block_reasons: drain::BlockReason::ALL.iter().map(|r| r.as_str()).collect(),
+        answers: drain::Class::WORDS.to_vec(),
+        calls: of_aws.chain(of_cluster).chain(of_lease).collect(),
+        watches: watches.chain([Verb::Watch.action()]).collect(),
+        objects: cluster::Target::ALL.iter().map(|t| t.as_str()).collect(),
+        intake: IntakeEvent::WORDS.to_vec(),
+    }
+}
+
+fn target_of(api: aws::Api) -> &'static str {
+    match api {
+        aws::Api::ReceiveMessage | aws::Api::DeleteMessageBatch | aws::Api::ChangeMessageVisibilityBatch | aws::Api::GetQueueAttributes => "sqs",
+        aws::Api::DescribeInstances => "ec2",
+        _ => "autoscaling",
     }
 }

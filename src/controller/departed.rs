@@ -70,8 +70,8 @@ pub(super) async fn follow(standing: Standing) {
     let mut changes = standing.nodes.subscribe();
     while let Some(change) = changes.next().await {
         if let crate::cluster::NodeChange::Deleted(node) = change
+            // One that was to be left alone since its accept owes its hooks all the same.
             && standing.policy.nodes.matches(&node.labels)
-            && !node.ignored()
         {
             standing.departed.note(&node, standing.clock.now());
         }

@@ -20,5 +20,6 @@ mod runtime;
 mod service;
 
 pub use board::{BlockedFor, Board, NodeReport};
+pub use counting::words;
 pub use runtime::{Clock, Random, Spawner};
-pub use service::{Parts, serve, words};
+pub use service::{Parts, serve};

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use tokio::sync::watch;
 use tracing::{Instrument, info, warn};
 
 use super::{
@@ -42,8 +43,38 @@ enum Written {
     NodeGone,
 }
 
+/// When a release may complete: later with `--complete-delay`, sooner when there is nothing left to wait for.
+#[derive(Debug)]
+pub(super) struct Completing(watch::Sender<Moment>);
+
+impl Completing {
+    /// At this moment at the latest.
+    pub(super) fn not_after(&self, at: Moment) {
+        self.0.send_if_modified(|by| {
+            let sooner = at < *by;
+            *by = at.min(*by);
+            sooner
+        });
+    }
+}
+
+/// Waits until a release may complete.
+async fn wait(clock: super::Clock, mut by: watch::Receiver<Moment>) {
+    loop {
+        let at = *by.borrow_and_update();
+        tokio::select! {
+            biased;
+            changed = by.changed() => if changed.is_err() {
+                // Its drain is forgotten: there is no node any more for whose sake anybody waits.
+                return;
+            },
+            () = clock.sleep_until(at) => return,
+        }
+    }
+}
+
 /// Starts the release of a drain that has ended.
-pub(super) fn start(term: &Term, course: &Course, outcome: &Outcome) {
+pub(super) fn start(term: &Term, course: &Course, outcome: &Outcome) -> Completing {
     let release = Release {
         term: term.clone(),
         name: course.node.name.clone(),
@@ -58,16 +89,19 @@ pub(super) fn start(term: &Term, course: &Course, outcome: &Outcome) {
         done: BTreeSet::new(),
     };
     // Those who ship logs get their time, but not beyond the deadline.
-    let left = course.limits.end_at.map_or(Duration::MAX, |end| end.since_or_zero(term.clock.now()));
-    let delay = term.config.drain.complete_delay.min(left);
-    let wait = if matches!(outcome, Outcome::Empty) && !release.owed.is_empty() { delay } else { Duration::ZERO };
+    let delayed = matches!(outcome, Outcome::Empty) && !release.owed.is_empty();
+    let delay = if delayed { term.config.drain.complete_delay } else { Duration::ZERO };
+    let by = term.clock.now().plus(delay).min(course.limits.end_at.unwrap_or(Moment::MAX));
+    let (completing, told) = watch::channel(by);
+    let clock = term.clock;
     term.spawn(
         async move {
-            tokio::time::sleep(wait).await;
+            wait(clock, told).await;
             release.run().await;
         }
         .instrument(course.span.clone()),
     );
+    Completing(completing)
 }
 
 /// Completes what a Node owed that went before this term.

@@ -25,10 +25,8 @@ use crate::{
         lease::{Leadership, LeaseKeeper, LeaseParts, LeasePlace, WriteGuard},
     },
     config::Config,
-    domain::seconds,
-    drain,
-    interruption::Reject,
-    observe::{Loops, Metrics, Readiness, Words},
+    domain::{Node, seconds},
+    observe::{Loop, Loops, Metrics, Readiness},
     record, triage,
 };
 
@@ -58,18 +56,10 @@ pub struct Parts {
     pub shutdown: CancellationToken,
 }
 
+/// A loop that has not turned for so long is stuck: every wait in it has a deadline that is far shorter.
+const STUCK: Duration = seconds(60);
 /// How long the end may take: giving messages back, the last Events, the Lease.
 const FAREWELL: Duration = seconds(3);
-
-/// The words of all rooms, for the metrics.
-#[must_use]
-pub fn words() -> Words {
-    Words {
-        rejections: Reject::LABELS.to_vec(),
-        block_reasons: drain::BlockReason::ALL.iter().map(|r| r.as_str()).collect(),
-        answers: drain::Class::WORDS.to_vec(),
-    }
-}
 
 /// The intake of the term that lasts; none on a standby.
 #[derive(Clone, Default)]
@@ -111,13 +101,18 @@ pub async fn serve(parts: Parts) {
             random: parts.random.clone(),
             spawner: parts.spawner.clone(),
             on_call: counting.lease(),
+            on_turn: {
+                let alive = parts.loops.register("lease", STUCK);
+                Box::new(move || alive.turned())
+            },
         })
     });
     let standing = standing(&parts, &keeper, &counting, identity);
     say_what_runs(&config);
     let inlet = Inlet::default();
     readiness(&parts, &standing, &inlet);
-    let look_after = parts.spawner.spawn_scoped(look_after(standing.clone(), Arc::clone(&keeper), parts.readiness.clone(), inlet.clone()));
+    let alive = parts.loops.register("look_after", STUCK);
+    let look_after = parts.spawner.spawn_scoped(look_after(standing.clone(), Arc::clone(&keeper), parts.readiness.clone(), inlet.clone(), alive));
     let remember_departed = parts.spawner.spawn_scoped(departed::follow(standing.clone()));
     let (mut leadership, mut stranded) = (keeper.leadership(), keeper.stranded());
     let mut leading: Option<Leading> = None;
@@ -244,11 +239,12 @@ fn readiness(parts: &Parts, standing: &Standing, inlet: &Inlet) {
 }
 
 /// What goes on whoever leads: the queue is asked for now and then, the clocks are compared, our own node is watched.
-async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, readiness: Readiness, inlet: Inlet) {
+async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, readiness: Readiness, inlet: Inlet, alive: Loop) {
     let queues: Vec<_> = standing.config.queue.urls.iter().map(|q| standing.aws.queue(&q.url)).collect();
     let reachable = readiness.flag("queue");
     let (mut turn, mut skew_told, mut told, mut well) = (0_u32, false, standing.recorder.counts(), true);
     loop {
+        alive.turned();
         if turn.is_multiple_of(if well { 30 } else { 5 }) {
             let asked = ask(&queues).await;
             if let (Err(why), true) = (&asked, well || turn.is_multiple_of(30)) {
@@ -272,12 +268,19 @@ async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, readiness: Rea
         told = counts;
         standing.metrics.set_held(inlet.view().map_or(0, |view| view.held()));
         if let Some(node) = standing.config.standing.node.as_ref().and_then(|name| standing.nodes.get(name)) {
-            match record::standing(&node, None) {
-                record::Standing::Open(_) => keeper.yield_lease(seconds(5)),
-                _ => keeper.bid_normally(),
-            }
+            if is_going(&node) { keeper.yield_lease(seconds(5)) } else { keeper.bid_normally() }
         }
         tokio::time::sleep(seconds(1)).await;
+    }
+}
+
+/// Its record is open, as far as the Node alone tells. Of a Node without providerID nobody here knows the instance, and of one that has
+/// booted since nobody knows whether a hook waits: for giving the Lease up the doubt is enough.
+fn is_going(node: &Node) -> bool {
+    match record::standing(node, None) {
+        record::Standing::Open(_) => true,
+        record::Standing::Doubtful { record, .. } => record.released().is_none(),
+        _ => false,
     }
 }
 
@@ -299,7 +302,7 @@ impl Leading {
     fn begin(standing: &Standing, parts: &Parts, counting: &Counting, keeper: &LeaseKeeper, inlet: &Inlet, kept: Option<Hooks>) -> Self {
         info!("This process leads.");
         let (term, words) = Term::begin(standing.clone(), kept);
-        let foreman_loop = parts.loops.register("foreman", seconds(60));
+        let foreman_loop = parts.loops.register("foreman", STUCK);
         if !standing.config.dry_run {
             // Before anything is taken up: a brake that was on before this term holds from its first moment.
             term.tell(foreman::Word::PausedAll(*keeper.paused().borrow()));
@@ -319,10 +322,10 @@ impl Leading {
                 ..intake::Settings::default()
             };
             let queues = queue.urls.iter().map(|q| task.aws.queue(&q.url)).collect();
-            let (deliveries, handle) = Intake::start(queues, &settings, &task.random, &task.spawner, &observer);
+            let (deliveries, handle) = Intake::start(queues, &settings, &task.random, &task.spawner, &observer, &|| loops.register("poller", STUCK));
             slot.with(|place| *place = Some(handle));
             // Alive from here on: an API server that is away must not make this process look stuck.
-            let desk_loop = loops.register("desk", seconds(60));
+            let desk_loop = loops.register("desk", STUCK);
             desk::read(task.clone(), deliveries, desk_loop).await;
         });
         Self { term, inlet: inlet.clone() }

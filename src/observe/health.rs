@@ -63,6 +63,13 @@ impl Loops {
         Loop { loops: self.clone(), id }
     }
 
+    /// The loops that turn now.
+    #[must_use]
+    pub fn names(&self) -> Vec<&'static str> {
+        let turns = self.0.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.values().map(|t| t.name).collect()
+    }
+
     /// The loops that have not turned within their limit, with how long ago they last did.
     #[must_use]
     pub fn stuck(&self) -> Vec<(&'static str, Duration)> {

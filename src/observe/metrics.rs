@@ -3,6 +3,7 @@
 //! Names start with `sundown_`. Labels come from enums and from the word lists of [`Words`], so the number of series is bounded; families
 //! of which the words are known are initialised at the start, so that `increase()` sees the first event too.
 
+mod initial;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
+pub use self::initial::{Calls, Words};
 use super::labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent};
 use crate::domain::Kind;
 
@@ -22,17 +24,6 @@ type Counters<const N: usize> = Family<Labels<N>, Counter>;
 type Gauges<const N: usize> = Family<Labels<N>, Gauge>;
 type Seconds<const N: usize> = Family<Labels<N>, Histogram, fn() -> Histogram>;
 type SecondsGauge = Gauge<f64, AtomicU64>;
-
-/// The words of other rooms, to initialise families with. A word that is missing here is counted all the same.
-#[derive(Debug, Clone, Default)]
-pub struct Words {
-    /// Why a body was not understood.
-    pub rejections: Vec<&'static str>,
-    /// Why a pod is blocked.
-    pub block_reasons: Vec<&'static str>,
-    /// The classes of answers to evictions and deletes.
-    pub answers: Vec<&'static str>,
-}
 
 /// Everything that is counted.
 pub struct Metrics {
@@ -60,6 +51,7 @@ pub struct Metrics {
     completions: Counters<1>,
     deadline_misses: Counter,
     paused: Gauge,
+    nodes_paused: Gauge,
     leader: Gauge,
     leader_changes: Counters<1>,
     api_calls: Counters<3>,
@@ -103,6 +95,7 @@ impl Metrics {
             completions: reg(&mut r, "completions", "Completions of lifecycle actions, by result"),
             deadline_misses: reg(&mut r, "deadline_misses", "Drains that reached their deadline with pods left"),
             paused: reg(&mut r, "paused", "1 while all drains are paused"),
+            nodes_paused: reg(&mut r, "nodes_paused", "Nodes whose drain is held by an annotation of their own"),
             leader: reg(&mut r, "leader", "1 while this process leads"),
             leader_changes: reg(&mut r, "leader_changes", "Changes of this process's role, by the new role"),
             api_calls: reg(&mut r, "api_calls", "Calls to AWS and Kubernetes, by target, action and outcome"),
@@ -126,48 +119,6 @@ impl Metrics {
         r.register("build", "The version that runs", prometheus_client::metrics::info::Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         metrics.initialise(words);
         Self { registry: r, ..metrics }
-    }
-
-    fn initialise(&self, words: &Words) {
-        for kind in Kind::ALL {
-            for outcome in MessageOutcome::ALL {
-                touch(&self.messages, [("kind", kind.as_str()), ("outcome", outcome.as_str())]);
-            }
-        }
-        for outcome in [MessageOutcome::Test, MessageOutcome::Unrelated, MessageOutcome::Left] {
-            touch(&self.messages, [("kind", "none"), ("outcome", outcome.as_str())]);
-        }
-        for word in &words.rejections {
-            touch(&self.rejected, [("reason", word)]);
-        }
-        for word in &words.block_reasons {
-            self.set_blocked(word, 0);
-        }
-        for word in &words.answers {
-            touch(&self.evictions, [("answer", word)]);
-            touch(&self.deletes, [("answer", word)]);
-        }
-        for end in DrainEnd::ALL {
-            touch(&self.drains, [("end", end.as_str())]);
-        }
-        for state in PodState::ALL {
-            self.set_pods(*state, 0);
-        }
-        for result in BeatResult::ALL {
-            touch(&self.beats, [("result", result.as_str())]);
-        }
-        for result in CompletionResult::ALL {
-            touch(&self.completions, [("result", result.as_str())]);
-        }
-        for event in RecordEvent::ALL {
-            touch(&self.records, [("event", event.as_str())]);
-        }
-        for role in ["leader", "standby"] {
-            touch(&self.leader_changes, [("role", role)]);
-        }
-        for reason in ["rate", "failed"] {
-            touch(&self.events_dropped, [("reason", reason)]);
-        }
     }
 
     /// All of it in the OpenMetrics text format (`application/openmetrics-text; version=1.0.0`).
@@ -292,6 +243,11 @@ impl Metrics {
         self.paused.set(i64::from(paused));
     }
 
+    /// So many drains are held by an annotation of their own node.
+    pub fn set_nodes_paused(&self, count: usize) {
+        set(&self.nodes_paused, count);
+    }
+
     /// This process leads, or not.
     pub fn set_leader(&self, leads: bool) {
         if self.leader.set(i64::from(leads)) != i64::from(leads) {
@@ -302,7 +258,7 @@ impl Metrics {
 
     /// This process leads no more: gauges of what only a leader has fall to nothing.
     pub fn stands_by(&self) {
-        for gauge in [&self.held, &self.pollers, &self.drains_active, &self.hooks_owed, &self.paused, &self.nodes_excluded] {
+        for gauge in [&self.held, &self.pollers, &self.drains_active, &self.hooks_owed, &self.paused, &self.nodes_paused, &self.nodes_excluded] {
             gauge.set(0);
         }
         for state in PodState::ALL {
@@ -390,10 +346,6 @@ fn seconds<const N: usize>(registry: &mut Registry, name: &str, help: &str, new:
     let family = Family::new_with_constructor(new);
     registry.register_with_unit(name, help, Unit::Seconds, family.clone());
     family
-}
-
-fn touch<const N: usize>(family: &Counters<N>, labels: Labels<N>) {
-    drop(family.get_or_create(&labels));
 }
 
 fn set(gauge: &Gauge, count: usize) {

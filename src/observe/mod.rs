@@ -10,4 +10,4 @@ pub use admin::Admin;
 pub use health::{Loop, Loops, Readiness, ReadyFlag};
 pub use labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent};
 pub use logs::{LogFormat, LogOnce};
-pub use metrics::{Metrics, Words};
+pub use metrics::{Calls, Metrics, Words};

@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::{
-    Before, MAX_BYTES, MAX_INTERRUPTIONS, Record, Standing, VERSION, ours,
+    Before, MAX_BYTES, MAX_INTERRUPTIONS, Record, Standing, VERSION,
+    life::consume_release,
+    ours,
     patch::{NodePatch, urgency},
     schema::{Entry, Known},
     standing,
@@ -63,7 +65,8 @@ pub enum Accept {
 ///   it, keeping the before-state (so does a later action of a hook that it names).
 /// - The same event twice is a repeat wherever the record is of this instance.
 ///
-/// The taint shows the kind that leaves least time of all that have joined.
+/// The taint shows the kind that leaves least time of all that have joined. An order to release the node that is older than the drain
+/// (`sundown.dev/release`) was for another one: a fresh record removes it.
 #[must_use]
 pub fn accept(node: &Node, interruption: &Interruption, now: Moment, options: &AcceptOptions) -> Accept {
     if node.instance.as_ref().is_some_and(|i| *i != interruption.instance) {
@@ -89,6 +92,9 @@ pub fn accept(node: &Node, interruption: &Interruption, now: Moment, options: &A
     let mut patch = NodePatch::new(node);
     patch.record(&record);
     patch.taint(shown_kind(&record));
+    if !joins {
+        consume_release(node, &mut patch);
+    }
     let uncordoned_by_hand = joins && !node.unschedulable;
     if !uncordoned_by_hand {
         patch.cordon();

@@ -94,7 +94,7 @@ fn marked(mut record: Record, released: &Released) -> Record {
 }
 
 /// `sundown.dev/release` is an order for this drain, not for the next one. Says whether it was there.
-fn consume_release(node: &Node, patch: &mut NodePatch<'_>) -> bool {
+pub(super) fn consume_release(node: &Node, patch: &mut NodePatch<'_>) -> bool {
     let there = node.annotations.contains_key(RELEASE);
     if there {
         patch.annotate(RELEASE, None);

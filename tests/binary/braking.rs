@@ -61,3 +61,22 @@ async fn what_a_person_asks_for_a_node_that_is_not_there_fails_and_names_it() {
     assert_eq!(said.code, Some(1), "{}", said.out);
     assert!(said.err.contains("ip-10-9-9-9"), "{}", said.err);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_release_of_a_node_that_is_not_being_drained_is_refused_and_changes_nothing() {
+    let stage = Stage::new(43).await;
+    let instance = stage.group(1).remove(0);
+    let node = stage.node_of(&instance);
+    let before = stage.node(&instance);
+    let said = stage.person(&["release", &node]).await;
+    assert_eq!(said.code, Some(2), "{} {}", said.out, said.err);
+    assert!(said.err.contains(&node) && said.err.contains("nothing to release") && said.out.is_empty(), "{}", said.err);
+    let record = serde_json::json!({ "version": 1, "instance": instance, "interruptions": [],
+        "released": { "at": "2026-01-01T00:00:00Z", "outcome": "empty" } });
+    stage.world.kube.edit("nodes", "", &node, |n| n["metadata"]["annotations"]["sundown.dev/record"] = record.to_string().into());
+    let said = stage.person(&["release", &node]).await;
+    assert_eq!(said.code, Some(2), "{} {}", said.out, said.err);
+    assert!(said.err.contains("released already"), "{}", said.err);
+    let annotations = |n: &serde_json::Value| n["metadata"]["annotations"].get("sundown.dev/release").is_some();
+    assert!(!annotations(&before) && !annotations(&stage.node(&instance)));
+}

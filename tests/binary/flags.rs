@@ -17,6 +17,7 @@ async fn wrong_flags_end_it_with_code_2_and_name_flag_value_and_remedy() {
     // Flags after `run`; whether a queue is given; what the error must say.
     let rows: &[(&[&str], bool, &[&str])] = &[
         (&[], false, &["--queue-url", "SUNDOWN_QUEUE_URL", "not given", "aws sqs get-queue-url"]),
+        (&["--queue-url", "http://127.0.0.1:9/000000000000/q"], false, &["--region", "SUNDOWN_REGION", "not given", "eu-west-1"]),
         (&["--queue-url", "my-queue"], false, &["--queue-url", "my-queue", "https://sqs.REGION.amazonaws.com"]),
         (&["--queue-url", QUEUE], true, &["--queue-url", QUEUE, "once"]),
         (&["--queue-url", "https://sqs.us-east-1.amazonaws.com/1/q"], true, &["--region", "eu-west-1 and us-east-1"]),
@@ -57,7 +58,7 @@ async fn wrong_flags_end_it_with_code_2_and_name_flag_value_and_remedy() {
             all.extend(["--queue-url", QUEUE]);
         }
         all.extend(*flags);
-        let said = asked(&all, &[]).await;
+        let said = asked(&all, &[("AWS_EC2_METADATA_DISABLED", "true")]).await;
         assert_eq!(said.code, Some(2), "{flags:?}: {}", said.err);
         for needle in *needles {
             assert!(said.err.contains(needle), "{flags:?}: «{needle}» is not in «{}»", said.err);

@@ -94,3 +94,23 @@ fn every_metric_that_an_alert_asks_for_exists() {
         assert!(registered.contains(family), "{word}");
     }
 }
+
+#[test]
+fn what_alerts_ask_the_growth_of_is_there_from_the_start() {
+    let rendered = Metrics::new(&words()).render().unwrap();
+    for series in [
+        "sundown_api_calls_total{target=\"autoscaling\",action=\"CompleteLifecycleAction\",outcome=\"denied\"}",
+        "sundown_api_calls_total{target=\"sqs\",action=\"ReceiveMessage\",outcome=\"denied\"}",
+        "sundown_api_calls_total{target=\"kubernetes\",action=\"evict\",outcome=\"forbidden\"}",
+        "sundown_api_calls_total{target=\"kubernetes\",action=\"patch_node\",outcome=\"unauthorized\"}",
+        "sundown_api_calls_total{target=\"kubernetes\",action=\"replace_lease\",outcome=\"denied\"}",
+        "sundown_completions_total{result=\"failed\"}",
+        "sundown_watch_failures_total{object=\"watch_nodes\"}",
+        "sundown_watch_failures_total{object=\"watch_lease\"}",
+        "sundown_intake_events_total{event=\"lost\"}",
+        "sundown_decode_failures_total{object=\"watch_pods\"}",
+        "sundown_api_call_duration_seconds_count{target=\"ec2\"}",
+    ] {
+        assert!(rendered.contains(&format!("{series} 0\n")), "{series} is missing");
+    }
+}

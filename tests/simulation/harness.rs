@@ -224,6 +224,11 @@ impl Replica {
 
     /// kill -9.
     pub fn kill(self) {
+        self.end();
+    }
+
+    /// The same, for who wants to look at its metrics afterwards.
+    pub fn end(&self) {
         self.tasks.kill();
     }
 

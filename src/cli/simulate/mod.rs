@@ -1,6 +1,8 @@
 //! `sundown simulate`: the service itself against an embedded AWS and an embedded Kubernetes.
 
+mod pace;
 mod scenario;
+mod serve;
 mod stage;
 mod summary;
 mod view;
@@ -9,7 +11,7 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Args, ValueEnum};
 
-use self::{scenario::Scenario, stage::Pace};
+use self::{pace::Pace, scenario::Scenario};
 
 /// The flags of `sundown simulate`.
 #[derive(Debug, Clone, Args)]
@@ -26,7 +28,8 @@ pub(super) struct SimulateArgs {
     /// So many times as fast as real time
     #[arg(long, value_name = "N", value_parser = speed)]
     speed: Option<f64>,
-    /// Keep both servers listening on loopback, for kubectl and the aws CLI (implies real time); ends with Ctrl-C
+    /// Keep both servers listening on loopback, for kubectl and the aws CLI (implies real time); Ctrl-C ends it with the summary.
+    /// Standard error says where they listen
     #[arg(long, conflicts_with = "speed")]
     serve: bool,
     /// What is printed at the end; `json` prints nothing else
@@ -77,5 +80,5 @@ pub(super) fn main(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
         Output::Text => result.write_text(&mut out)?,
         Output::Json => result.write_json(&mut out)?,
     }
-    Ok(if result.is_at_rest() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if result.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

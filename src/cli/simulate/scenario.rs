@@ -1,10 +1,13 @@
 //! Scenarios: what is in the cluster, and what happens to it.
 
-use std::{path::Path, time::Duration};
+use std::{collections::BTreeSet, ops::RangeInclusive, path::Path, time::Duration};
 
 use serde::{Deserialize, Deserializer};
 
-use crate::config::parse_duration;
+use crate::{
+    config::{duration_text, parse_duration},
+    domain::seconds,
+};
 
 /// A scenario, read from YAML (or JSON, which is YAML).
 #[derive(Debug, Clone, Deserialize)]
@@ -126,9 +129,20 @@ pub(super) enum ScenarioError {
     Parse { path: String, why: String },
     #[error("the scenario names the {what} `{name}`, which it does not have")]
     NoSuch { what: &'static str, name: String },
+    #[error("the scenario has two groups called `{0}`: give each a name of its own")]
+    SameName(String),
+    #[error("the hook `{hook}` of the group `{group}` has a heartbeatTimeout of {}: AWS takes 30s to 2h", duration_text(*.given))]
+    Timeout { group: String, hook: String, given: Duration },
+    #[error("the budget of `{0}` gives minAvailable and maxUnavailable: Kubernetes takes one of them")]
+    TwoBounds(String),
+    #[error("the event at {} of the scenario is about {count} instances of the group `{group}`, which has {nodes}", duration_text(*.at))]
+    TooMany { at: Duration, group: String, count: usize, nodes: usize },
     #[error("the event at {0:?} of the scenario says nothing that happens: give it one of scaleIn, spot, rebalance, stop")]
     Nothing(Duration),
 }
+
+/// What AWS takes (`PutLifecycleHook`).
+const HEARTBEAT_TIMEOUT: RangeInclusive<Duration> = seconds(30)..=seconds(7200);
 
 const DEFAULT: &str = include_str!("../../../docs/scenarios/default.yaml");
 
@@ -145,6 +159,7 @@ impl Scenario {
         };
         let scenario: Self = serde_saphyr::from_str(&text).map_err(|e| ScenarioError::Parse { path: name, why: e.to_string() })?;
         scenario.check()?;
+        scenario.check_values()?;
         Ok(scenario)
     }
 
@@ -165,6 +180,35 @@ impl Scenario {
         }
         if let Some(name) = workloads.into_iter().find(|name| !self.workloads.iter().any(|w| w.is_called(name))) {
             return Err(ScenarioError::NoSuch { what: "workload", name: name.clone() });
+        }
+        Ok(())
+    }
+}
+
+impl Scenario {
+    /// What it says is possible in AWS and in Kubernetes.
+    fn check_values(&self) -> Result<(), ScenarioError> {
+        let mut names = BTreeSet::new();
+        for group in &self.groups {
+            if !names.insert(&group.name) {
+                return Err(ScenarioError::SameName(group.name.clone()));
+            }
+            if let Some(hook) = group.hook.as_ref().filter(|h| !HEARTBEAT_TIMEOUT.contains(&h.heartbeat_timeout)) {
+                let (group, hook, given) = (group.name.clone(), hook.name.clone(), hook.heartbeat_timeout);
+                return Err(ScenarioError::Timeout { group, hook, given });
+            }
+        }
+        let bounded_twice = |w: &&Workload| w.budget.as_ref().is_some_and(|b| b.min_available.is_some() && b.max_unavailable.is_some());
+        if let Some(workload) = self.workloads.iter().find(bounded_twice) {
+            return Err(ScenarioError::TwoBounds(format!("{}/{}", workload.namespace, workload.name)));
+        }
+        for event in &self.events {
+            for some in [&event.scale_in, &event.spot, &event.rebalance, &event.stop].into_iter().flatten() {
+                if let Some(group) = self.groups.iter().find(|g| g.name == some.group && g.nodes < some.count) {
+                    let (group, nodes) = (group.name.clone(), group.nodes);
+                    return Err(ScenarioError::TooMany { at: event.at, group, count: some.count, nodes });
+                }
+            }
         }
         Ok(())
     }

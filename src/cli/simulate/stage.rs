@@ -6,7 +6,9 @@ use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    pace::{Pace, hold_back},
     scenario::{Event, Instances, Kind, Scenario, Workload},
+    serve::Guide,
     summary::Summary,
     view::View,
 };
@@ -21,17 +23,6 @@ use crate::{
         kube::{BudgetSpec, PodShape, PodView},
     },
 };
-
-/// How fast time goes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Pace {
-    /// As fast as things can be computed.
-    Virtual,
-    /// As on the wall.
-    Real,
-    /// So many times as fast.
-    Times(f64),
-}
 
 /// Virtual time begins here, so that two runs with one seed are the same to the byte.
 const BEGINNING: &str = "2026-01-05T09:00:00Z";
@@ -49,17 +40,17 @@ pub(super) async fn play(scenario: &Scenario, seed: u64, pace: Pace, serve: bool
     let spawner = Spawner::new();
     let world = World::start(WorldSettings { join_after: seconds(25), ..WorldSettings::seeded(seed) }, clock, &spawner);
     let config = Arc::new(config(&world, scenario)?);
+    // In virtual time nobody sees Ctrl-C in time, and a simulation is over in seconds.
+    let interrupted = if pace == Pace::Real { super::serve::interrupted()? } else { CancellationToken::new() };
     build(&world, scenario);
-    if pace == Pace::Real {
-        // Pods are put there ready enough: nobody should wait three minutes for a demonstration to begin.
-        tokio::time::sleep(seconds(5)).await;
-    } else {
-        tokio::time::sleep(SETTLE).await;
+    let guide = if serve { Some(Guide::listen(&world, &spawner).await?) } else { None };
+    match pace {
+        Pace::Real => settle_at_once(&world).await,
+        Pace::Virtual | Pace::Times(_) => tokio::time::sleep(SETTLE).await,
     }
     if let Pace::Times(n) = pace {
-        carry_time(n);
+        hold_back(n);
     }
-    let servers = if serve { Some(listen(&world, &spawner).await?) } else { None };
     let (board, shutdown) = (Board::default(), CancellationToken::new());
     let metrics = Arc::new(Metrics::new(&controller::words()));
     let service = spawner.spawn(controller::serve(Parts {
@@ -77,15 +68,36 @@ pub(super) async fn play(scenario: &Scenario, seed: u64, pace: Pace, serve: bool
     }));
     let begun = clock.now();
     let mut view = View::new(show, begun);
-    let at_rest = course(scenario, &world, &board, clock, begun, &mut view).await;
+    let at_rest = tokio::select! {
+        biased;
+        () = interrupted.cancelled() => false,
+        at_rest = course(scenario, &world, &board, clock, begun, &mut view) => at_rest,
+    };
     view.finish();
     let ended = clock.now();
-    if let Some(guide) = servers {
-        guide.wait().await;
+    let by_hand = interrupted.is_cancelled();
+    if let Some(guide) = guide.as_ref().filter(|_| !by_hand) {
+        guide.say();
+        interrupted.cancelled().await;
     }
     shutdown.cancel();
     tokio::time::timeout(seconds(30), service).await.ok();
-    Ok(Summary::of(scenario, seed, begun, ended, at_rest, &board, &world))
+    Ok(Summary::of(scenario, seed, (begun, ended), at_rest, by_hand, &board, &world))
+}
+
+/// In real time nobody waits for minutes until a demonstration begins: pods run and are ready as soon as they are there.
+async fn settle_at_once(world: &World) {
+    let (mut pods, mut calm) = (0, 0);
+    for _ in 0..50 {
+        world.kube.start_at_once();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let all = world.kube.pods();
+        calm = if all.len() == pods && all.iter().all(|p| p.ready) { calm + 1 } else { 0 };
+        pods = all.len();
+        if calm >= 3 {
+            return;
+        }
+    }
 }
 
 /// Lets the scenario's events happen and looks on until everything has come to rest. Says whether it has.
@@ -197,58 +209,4 @@ fn config(world: &World, scenario: &Scenario) -> anyhow::Result<Config> {
     let all = ["--queue-url".to_owned(), url, "--cluster-name".to_owned(), cluster].into_iter().chain(scenario.flags.iter().cloned());
     let flags = RunArgs::from_flags(all).context("the flags of the scenario")?;
     flags.config(&|_| None).context("the flags of the scenario")
-}
-
-/// Time is carried on from outside: a thread ticks, a task advances the paused clock by what that is worth.
-fn carry_time(times: f64) {
-    const TICK: Duration = Duration::from_millis(20);
-    let (ticks, mut ticked) = tokio::sync::mpsc::channel::<()>(1);
-    // While a blocking task runs, tokio does not advance a paused clock by itself.
-    drop(tokio::task::spawn_blocking(move || {
-        loop {
-            std::thread::sleep(TICK);
-            if ticks.blocking_send(()).is_err() {
-                return;
-            }
-        }
-    }));
-    drop(tokio::spawn(async move {
-        while ticked.recv().await.is_some() {
-            tokio::time::advance(TICK.mul_f64(times)).await;
-        }
-    }));
-}
-
-/// What listens on loopback, and what a person can do with it.
-struct Guide {
-    _servers: [crate::sim::http::Server; 2],
-    text: String,
-}
-
-impl Guide {
-    async fn wait(self) {
-        use std::io::Write as _;
-        let mut out = std::io::stdout();
-        writeln!(out, "\n{}\nCtrl-C ends it.", self.text).ok();
-        tokio::signal::ctrl_c().await.ok();
-    }
-}
-
-async fn listen(world: &World, spawner: &Spawner) -> anyhow::Result<Guide> {
-    use std::io::Write as _;
-    let listener = crate::sim::http::loopback().await.context("cannot listen on loopback")?;
-    let aws = world.aws.serve(listener, spawner).context("cannot serve the embedded AWS")?;
-    let listener = crate::sim::http::loopback().await.context("cannot listen on loopback")?;
-    let address = listener.local_addr()?;
-    let kube = world.kube.serve(listener, spawner).context("cannot serve the embedded Kubernetes")?;
-    let path = std::env::temp_dir().join(format!("sundown-simulate-{}.kubeconfig", address.port()));
-    std::fs::write(&path, crate::sim::kube::EmbeddedKube::kubeconfig(address)).context("cannot write the kubeconfig")?;
-    let text = format!(
-        "Kubernetes listens: export KUBECONFIG={}; kubectl get nodes,pods -A\n\
-         AWS listens: export AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x AWS_DEFAULT_REGION=eu-west-1 AWS_ENDPOINT_URL={}; aws autoscaling describe-auto-scaling-groups",
-        path.display(),
-        aws.url()
-    );
-    writeln!(std::io::stdout(), "{text}\n").ok();
-    Ok(Guide { _servers: [aws, kube], text })
 }

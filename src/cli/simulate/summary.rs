@@ -20,6 +20,9 @@ pub(super) struct Summary {
     seconds: u64,
     /// Everything came to rest before the scenario's end.
     at_rest: bool,
+    /// A person ended it.
+    #[serde(skip)]
+    by_hand: bool,
     nodes: Vec<NodeSummary>,
     hooks: Vec<HookSummary>,
     calls: Calls,
@@ -62,7 +65,15 @@ struct Calls {
 }
 
 impl Summary {
-    pub(super) fn of(scenario: &Scenario, seed: u64, begun: Moment, ended: Moment, at_rest: bool, board: &Board, world: &World) -> Self {
+    pub(super) fn of(
+        scenario: &Scenario,
+        seed: u64,
+        (begun, ended): (Moment, Moment),
+        at_rest: bool,
+        by_hand: bool,
+        board: &Board,
+        world: &World,
+    ) -> Self {
         let nodes = in_order(&board.snapshot()).into_iter().map(|(name, r)| node(name, r, begun)).collect();
         let actions = world.aws.actions();
         let hooks = actions.iter().map(|a| HookSummary {
@@ -78,14 +89,16 @@ impl Summary {
             seed,
             seconds: ended.since_or_zero(begun).as_secs(),
             at_rest,
+            by_hand,
             nodes,
             hooks: hooks.collect(),
             calls: Calls { aws, kubernetes },
         }
     }
 
-    pub(super) const fn is_at_rest(&self) -> bool {
-        self.at_rest
+    /// Everything came to rest, or nobody waited for that.
+    pub(super) const fn is_success(&self) -> bool {
+        self.at_rest || self.by_hand
     }
 
     pub(super) fn write_json(&self, out: &mut impl io::Write) -> io::Result<()> {
@@ -121,7 +134,8 @@ impl Summary {
             writeln!(out, "\nForced by a deadline: {}", forced.join(", "))?;
         }
         if !self.at_rest {
-            writeln!(out, "\nNot everything came to rest before the scenario's end.")?;
+            let end = if self.by_hand { "it was ended by hand" } else { "the scenario's end" };
+            writeln!(out, "\nNot everything came to rest before {end}.")?;
         }
         Ok(())
     }

@@ -13,10 +13,10 @@ use kube::{
 };
 use tokio::{sync::watch, time::timeout};
 
-use super::{LeaseCall, LeasePlace, OnCall};
+use super::{LeaseCall, LeasePlace, OnCall, Verb};
 use crate::{
     controller::{Clock, Random},
-    domain::{MomentExt, seconds},
+    domain::{MomentExt, PAUSE, seconds},
     election::{Draft, Input, Observed},
 };
 
@@ -60,7 +60,7 @@ impl Calls {
     pub(super) fn get(&self) -> BoxFuture<'static, Answer> {
         let this = self.clone();
         async move {
-            match this.counted("get", this.api.get(&this.name)).await {
+            match this.counted(Verb::Get, this.api.get(&this.name)).await {
                 Ok(lease) => Answer { input: Input::Observed(observed(&lease)), lease: Read::Is(Box::new(lease)) },
                 Err("not_found") => Answer { input: Input::NotFound, lease: Read::Missing },
                 Err(_) => Answer { input: Input::ReadFailed, lease: Read::Unknown },
@@ -69,11 +69,13 @@ impl Calls {
         .boxed()
     }
 
-    pub(super) fn create(&self, draft: &Draft) -> BoxFuture<'static, Answer> {
-        let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
+    /// Creates the object, with the annotation that pauses all drains where they are paused.
+    pub(super) fn create(&self, draft: &Draft, paused: bool) -> BoxFuture<'static, Answer> {
+        let annotations = paused.then(|| [(PAUSE.to_owned(), "true".to_owned())].into());
+        let metadata = ObjectMeta { name: Some(self.name.clone()), annotations, ..ObjectMeta::default() };
         let lease = Lease { metadata, spec: Some(spec(None, draft)) };
         let this = self.clone();
-        async move { written(this.counted("create", this.api.create(&PostParams::default(), &lease)).await) }.boxed()
+        async move { written(this.counted(Verb::Create, this.api.create(&PostParams::default(), &lease)).await) }.boxed()
     }
 
     /// Replaces the object that has `version`: labels, annotations and fields of others stay as they were read.
@@ -84,7 +86,7 @@ impl Calls {
         lease.metadata.resource_version = Some(version);
         lease.metadata.managed_fields = None;
         let this = self.clone();
-        async move { written(this.counted("replace", this.api.replace(&this.name, &PostParams::default(), &lease)).await) }.boxed()
+        async move { written(this.counted(Verb::Replace, this.api.replace(&this.name, &PostParams::default(), &lease)).await) }.boxed()
     }
 
     /// Shows every change of the Lease, for ever. Without the right to watch, the reads every few seconds remain.
@@ -93,7 +95,7 @@ impl Calls {
         loop {
             let started = self.clock.now();
             let outcome = self.watch_once(&shown, &mut failures).await;
-            (self.on_call)(LeaseCall { verb: "watch", outcome, took: self.clock.now().since_or_zero(started) });
+            (self.on_call)(LeaseCall { verb: Verb::Watch, outcome, took: self.clock.now().since_or_zero(started) });
             failures = failures.saturating_add(1);
             let pause = seconds(1 << failures.min(5));
             tokio::time::sleep(pause / 2 + random.jitter(pause / 2)).await;
@@ -134,19 +136,19 @@ impl Calls {
         "failed"
     }
 
-    async fn counted<T>(&self, verb: &'static str, call: impl Future<Output = Result<T, Error>>) -> Result<T, &'static str> {
+    async fn counted<T>(&self, verb: Verb, call: impl Future<Output = Result<T, Error>>) -> Result<T, &'static str> {
         let started = self.clock.now();
         let result = match timeout(LIMIT, call).await {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(error)) => {
                 let outcome = outcome(&error);
                 if !matches!(outcome, "conflict" | "not_found") {
-                    tracing::warn!(%error, verb, "a call on the Lease failed");
+                    tracing::warn!(%error, verb = verb.action(), "a call on the Lease failed");
                 }
                 Err(outcome)
             }
             Err(_) => {
-                tracing::warn!(verb, limit = ?LIMIT, "a call on the Lease was not answered");
+                tracing::warn!(verb = verb.action(), limit = ?LIMIT, "a call on the Lease was not answered");
                 Err("timeout")
             }
         };

@@ -140,6 +140,7 @@ fn keeper(server: &Server, identity: &str) -> LeaseKeeper {
         random: Random::seeded(1),
         spawner: Spawner::new(),
         on_call: Arc::new(|_| {}),
+        on_turn: Box::new(|| {}),
     })
 }
 
@@ -293,4 +294,25 @@ async fn a_dry_run_leads_without_a_lease() {
     let keeper = LeaseKeeper::without_lease(Clock::starting_at(Moment::UNIX_EPOCH));
     assert!(keeper.guard().may_write() && leads(&keeper, seconds(1)).await);
     assert!(keeper.release(seconds(1)).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_deleted_while_all_is_paused_comes_back_with_the_annotation() {
+    let server = Server::default();
+    let keeper = keeper(&server, "me");
+    assert!(leads(&keeper, seconds(1)).await);
+    assert!(set_paused(server.client(), &place(), true).await.unwrap());
+    sleep(5).await;
+    let mut paused = keeper.paused();
+    assert!(*paused.borrow_and_update());
+    server.set(|s| s.lease = None);
+    sleep(30).await;
+    assert_eq!(server.lease()["metadata"]["annotations"][PAUSE], "true");
+    assert!(!paused.has_changed().unwrap() && *paused.borrow(), "it was on all the time");
+    assert!(set_paused(server.client(), &place(), false).await.unwrap());
+    sleep(5).await;
+    assert!(!*paused.borrow());
+    server.set(|s| s.lease = None);
+    sleep(30).await;
+    assert_eq!(server.lease()["metadata"]["annotations"][PAUSE], Value::Null);
 }

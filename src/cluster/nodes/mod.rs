@@ -176,12 +176,11 @@ impl NodeIndex {
 
     /// Reads a Node past the index (uncached). `None`: there is none of that name.
     pub async fn fetch(&self, name: &NodeName) -> Result<Option<Node>, ClusterError> {
-        let request = Request::new(PATH).get(name.as_str(), &GetParams::default()).map_err(|e| unbuildable(Target::GetNode, name, &e))?;
-        match self.0.cluster.call(Target::GetNode, Lane::Ordinary, name.as_str(), request).await {
-            Ok(body) => self.learn(Target::GetNode, name, &body).map(Some),
-            Err(error) if error.problem == Problem::NotFound => Ok(None),
-            Err(error) => Err(error),
+        let node = read_node(&self.0.cluster, &self.0.keep, name).await?;
+        if let Some(node) = &node {
+            self.0.mirror.learn(node.clone());
         }
+        Ok(node)
     }
 
     /// Reads all Nodes past the index (uncached). All who ask within a second of its beginning share one LIST; there is never
@@ -224,12 +223,26 @@ impl NodeIndex {
     }
 
     fn learn(&self, target: Target, name: &NodeName, body: &[u8]) -> Result<Node, ClusterError> {
-        let unreadable = |why: String| ClusterError::silent(target.action(), name.as_str(), Problem::Unreadable, why);
-        let text = std::str::from_utf8(body).map_err(|e| unreadable(e.to_string()))?;
-        let node = slim::node(text, &self.0.keep).map_err(|e| unreadable(e.to_string()))?;
+        let node = decode(target, &self.0.keep, name, body)?;
         self.0.mirror.learn(node.clone());
         Ok(node)
     }
+}
+
+/// Reads one Node, for who keeps no index. `None`: there is none of that name.
+pub async fn read_node(cluster: &Cluster, keep: &KeepLabels, name: &NodeName) -> Result<Option<Node>, ClusterError> {
+    let request = Request::new(PATH).get(name.as_str(), &GetParams::default()).map_err(|e| unbuildable(Target::GetNode, name, &e))?;
+    match cluster.call(Target::GetNode, Lane::Ordinary, name.as_str(), request).await {
+        Ok(body) => decode(Target::GetNode, keep, name, &body).map(Some),
+        Err(error) if error.problem == Problem::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn decode(target: Target, keep: &KeepLabels, name: &NodeName, body: &[u8]) -> Result<Node, ClusterError> {
+    let unreadable = |why: String| ClusterError::silent(target.action(), name.as_str(), Problem::Unreadable, why);
+    let text = std::str::from_utf8(body).map_err(|e| unreadable(e.to_string()))?;
+    slim::node(text, keep).map_err(|e| unreadable(e.to_string()))
 }
 
 fn unbuildable(target: Target, name: &NodeName, error: &kube::core::request::Error) -> ClusterError {

@@ -77,18 +77,7 @@ pub(super) async fn follow(cluster: Cluster, table: Table, events: mpsc::Sender<
     let decode = Pods { wanted: Some(wanted.clone()) };
     let mut watch = ListWatch::new(&cluster, collection(None), decode);
     let (answers, mut answered) = mpsc::unbounded_channel();
-    let mut task = Task {
-        cluster,
-        table,
-        events,
-        wanted,
-        nodes: BTreeMap::new(),
-        answers,
-        rounds: 0,
-        anchored: false,
-        open: false,
-        failing: None,
-    };
+    let mut task = Task { cluster, table, events, wanted, nodes: BTreeMap::new(), answers, rounds: 0, anchored: false, open: false, failing: None };
     loop {
         let done = tokio::select! {
             biased;

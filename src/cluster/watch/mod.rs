@@ -129,10 +129,16 @@ impl<D: Decode> ListWatch<D> {
                 Err(error) => {
                     let (version, lived) = (stream.version.clone(), stream.begun.elapsed());
                     self.lived(lived);
-                    Some(self.failed_at(error, version))
+                    Some(self.broke(error, version))
                 }
             },
         }
+    }
+
+    /// A watch that was open failed: its opening was counted as a success.
+    fn broke(&mut self, error: ClusterError, version: String) -> Signal<D::Object> {
+        self.cluster.observer().broke(self.collection.watch);
+        self.failed_at(error, version)
     }
 
     /// A watch that failed is opened again where it stopped, unless the server no longer knows that version.
@@ -171,7 +177,7 @@ impl<D: Decode> ListWatch<D> {
                 Problem::Unreachable,
                 "the watch is cut again and again",
             );
-            return Some(self.failed(error, State::Open { version }));
+            return Some(self.broke(error, version));
         }
         self.not_before = Instant::now() + self.backoff.failed(None);
         self.state = State::Open { version };
@@ -188,7 +194,7 @@ impl<D: Decode> ListWatch<D> {
                 let error = status_in(&self.collection, line).unwrap_or_else(|| {
                     ClusterError::silent(self.collection.watch.action(), &*self.collection.object, Problem::Unreadable, error.to_string())
                 });
-                return Some(self.failed_at(error, version));
+                return Some(self.broke(error, version));
             }
         };
         let json = event.object.get();
@@ -197,7 +203,7 @@ impl<D: Decode> ListWatch<D> {
             let error = status_in(&self.collection, json.as_bytes()).unwrap_or_else(|| {
                 ClusterError::silent(self.collection.watch.action(), &*self.collection.object, Problem::Server, "the watch ended with an error")
             });
-            return Some(self.failed_at(error, version));
+            return Some(self.broke(error, version));
         }
         let meta = slim::meta(json);
         if !meta.version.is_empty() {

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::Foreman;
 use crate::{
-    controller::hooks::First,
+    controller::{hooks::First, release::Completing},
     domain::{InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
     drain::{self, Drain, Input, Start},
     lifecycle::{self, LimitSettings},
@@ -19,10 +19,14 @@ pub(in crate::controller) struct Course {
     pub(in crate::controller) taken: Vec<Taken>,
     /// The machine; `None` once the drain is over and the release runs.
     pub(in crate::controller) drain: Option<Drain>,
+    /// When the release that runs may complete.
+    pub(in crate::controller) completing: Option<Completing>,
     pub(in crate::controller) take_up: Moment,
     pub(in crate::controller) wake: Option<Moment>,
     pub(in crate::controller) limits: drain::Limits,
     pub(in crate::controller) paused: bool,
+    /// Its own node carries the annotation that pauses it.
+    pub(in crate::controller) held_alone: bool,
     /// Somebody asked for its release.
     pub(in crate::controller) by_hand: bool,
     /// Its interruption was disproved, or its record is void: the Node is put back.
@@ -87,10 +91,12 @@ impl Foreman {
             record,
             taken,
             drain: Some(drain),
+            completing: None,
             take_up,
             wake: None,
             limits,
             paused: false,
+            held_alone: false,
             by_hand: false,
             put_back: false,
             proved: BTreeSet::new(),
@@ -132,7 +138,12 @@ impl Foreman {
         if taken.len() > before && taken.iter().skip(before).any(Taken::is_over) {
             self.step(name, Input::Node(drain::NodeCondition::InstanceOver));
         }
+        let more = taken.len() > before;
         self.refresh_limits(name);
+        if more && let Some(urgent) = self.courses.get(name).filter(|c| c.drain.is_some()).map(|c| c.limits.urgent) {
+            // A burst that its node still waits in has less time when the newcomer is urgent.
+            self.dispatch(drain::DispatchInput::Accepted { node: name.clone(), urgent });
+        }
         self.prove_stale(name);
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
-use super::Foreman;
+use super::{Foreman, hands::say_held};
 use crate::{
     cluster::{About, EventNote, Problem, Severity},
     controller::{context::Backoff, release},
@@ -58,8 +58,11 @@ impl Foreman {
     fn open(&mut self, node: &Arc<Node>, instance: &InstanceId, record: record::Record) {
         if self.courses.contains_key(&node.name) {
             self.join(&node.name, node, record);
-        } else if self.term.manages(node) {
+        } else if self.term.selects(node) {
+            // One that is to be left alone since its accept is taken up as well: `watch_hands` ends its drain at once.
             self.begin(node, instance, record);
+        } else {
+            self.leave_alone(node);
         }
     }
 
@@ -74,7 +77,7 @@ impl Foreman {
         self.damaged.remove(&node.name);
         if let Some(course) = self.courses.get_mut(&node.name) {
             course.node = Arc::clone(node);
-            if course.drain.is_some() && !course.written_back {
+            if course.drain.is_some() && !course.written_back && self.term.manages(node) {
                 course.written_back = true;
                 let record = course.record.clone();
                 self.write_back(node, &record);
@@ -83,7 +86,7 @@ impl Foreman {
         }
         let Some(instance) = instance else { return };
         let Some((record, _)) = self.ghosts.get(instance).cloned() else { return };
-        if record::reregister(node, instance, &record).is_some() {
+        if self.term.manages(node) && record::reregister(node, instance, &record).is_some() {
             self.ghosts.remove(instance);
             info!(node = %node.name, instance = %instance, "The instance registered again: its record is written again.");
             self.term.metrics.record(RecordEvent::Restored);
@@ -219,6 +222,7 @@ impl Foreman {
         self.named.remove(&node.name);
         self.doubted.remove(&node.name);
         self.voided.remove(&node.name);
+        self.left_alone.remove(&node.name);
         if self.courses.get(&node.name).is_some_and(|c| c.node.uid == node.uid) {
             self.vanished(&node.name);
         }
@@ -229,9 +233,7 @@ impl Foreman {
         let Some(course) = self.courses.get_mut(name) else { return };
         let until = self.term.clock.now().plus(REMEMBER);
         self.ghosts.insert(course.instance.clone(), (course.record.clone(), until));
-        if course.drain.is_some() {
-            self.step(name, Input::Node(NodeCondition::Deleted));
-        }
+        self.step(name, Input::Node(NodeCondition::Deleted));
         // A release that runs goes on by itself; the place is free for a new Node of this name.
         self.close(name);
     }
@@ -249,10 +251,8 @@ impl Foreman {
                     .to_owned(),
             });
         }
-        if node.released_by_hand() && course.drain.is_some() && !course.by_hand {
-            course.by_hand = true;
-            info!(node = %node.name, "Somebody asked for the release of the node.");
-            self.step(&node.name, Input::Release);
+        if node.released_by_hand() || !self.term.manages(node) {
+            self.let_go(node);
         }
     }
 
@@ -260,7 +260,11 @@ impl Foreman {
     pub(super) fn brake(&mut self, name: &NodeName) {
         let all = self.paused;
         let Some(course) = self.courses.get_mut(name) else { return };
-        let paused = all || course.node.paused();
+        let alone = course.node.paused();
+        if std::mem::replace(&mut course.held_alone, alone) != alone && course.drain.is_some() {
+            course.span.in_scope(|| say_held(alone));
+        }
+        let paused = all || alone;
         if course.paused == paused {
             return;
         }
@@ -314,8 +318,8 @@ impl Foreman {
         course.span.in_scope(|| info!(outcome = outcome.as_str(), ?took, left = ?outcome.left(), "Drain ended."));
         self.term.board.ended(name, outcome.as_str(), now);
         self.told_end(name, outcome, took);
-        let Some(course) = self.courses.get(name) else { return };
-        release::start(&self.term, course, outcome);
+        let Some(course) = self.courses.get_mut(name) else { return };
+        course.completing = Some(release::start(&self.term, course, outcome));
     }
 
     /// Nodes that went before this term, with a record that was open: what they owe is completed from memory, as it would have been at once.

@@ -5,6 +5,7 @@
 //! See `docs/adr/0002-one-task-for-all-drains.md`.
 
 mod course;
+mod hands;
 mod labels;
 mod life;
 mod orders;
@@ -90,6 +91,8 @@ pub(super) struct Foreman {
     doubted: BTreeSet<NodeName>,
     /// Void records that were told already, and are being put back.
     voided: BTreeMap<NodeName, String>,
+    /// Nodes with an open record that are not ours to drain, which was said.
+    left_alone: BTreeSet<NodeName>,
     /// Damaged records that were told already.
     damaged: BTreeMap<NodeName, String>,
     /// Drained nodes whose Node is gone: should the same instance register again, its record is written again.
@@ -127,6 +130,7 @@ impl Foreman {
             trusted: BTreeSet::new(),
             doubted: BTreeSet::new(),
             voided: BTreeMap::new(),
+            left_alone: BTreeSet::new(),
             damaged: BTreeMap::new(),
             ghosts: BTreeMap::new(),
             buried: BTreeSet::new(),
@@ -209,7 +213,7 @@ impl Foreman {
                 }
             }
             Word::Proof { node, event, holds } => self.proof(&node, &event, holds),
-            Word::InstanceOver(node) => self.step(&node, Input::Node(drain::NodeCondition::InstanceOver)),
+            Word::InstanceEnds { node, instance, over } => self.instance_ends(&node, &instance, over),
             Word::Released { node, uid, node_gone } => self.finished(&node, &uid, node_gone),
             Word::Labelled(node, labelled) => {
                 if let Some(course) = self.courses.get_mut(&node) {
@@ -263,7 +267,10 @@ impl Foreman {
         let Some(course) = self.courses.get_mut(node) else { return };
         let span = course.span.clone();
         let _entered = span.enter();
-        let Some(drain) = course.drain.as_mut() else { return };
+        let Some(drain) = course.drain.as_mut() else {
+            course.hear_after_its_end(now, &input);
+            return;
+        };
         let effects = drain.step(now, input);
         self.reschedule(node);
         self.dirty.insert(node.clone());

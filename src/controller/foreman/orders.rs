@@ -32,7 +32,12 @@ impl Foreman {
         let class = classify(&answer);
         debug!(node = %node, pod = %order.pod(), answer = class.as_str(), message = %answer.message, "An order was answered.");
         match &order {
-            Order::Evict { .. } => self.term.metrics.eviction(class.as_str()),
+            Order::Evict { pod, uid, grace } => {
+                self.term.metrics.eviction(class.as_str());
+                if answer.is_success() {
+                    self.told_evicted(node, pod, uid, *grace);
+                }
+            }
             Order::Delete { .. } => {
                 self.term.metrics.pod_delete(class.as_str());
                 if answer.is_success() {

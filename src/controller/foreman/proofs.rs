@@ -143,14 +143,23 @@ impl Foreman {
         self.term.spawn(async move {
             for _ in 0..12 {
                 if let Ok(facts) = term.lookups.instances.get_fresh(&instance).await
-                    && facts.is_none_or(|f| f.state.is_over())
+                    && facts.as_ref().is_none_or(|f| f.state.is_ending())
                 {
-                    term.tell(Word::InstanceOver(name));
+                    let over = facts.is_none_or(|f| f.state.is_over());
+                    term.tell(Word::InstanceEnds { node: name, instance, over });
                     return;
                 }
                 tokio::time::sleep(seconds(5)).await;
             }
         });
+    }
+
+    /// EC2 says that the instance does not run: a node that nobody hears of is not waited for. One whose kubelet is heard still has its
+    /// last minute, until its instance is over.
+    pub(super) fn instance_ends(&mut self, name: &NodeName, instance: &InstanceId, over: bool) {
+        if self.courses.get(name).is_some_and(|c| c.instance == *instance && (over || c.unreachable)) {
+            self.step(name, Input::Node(NodeCondition::InstanceOver));
+        }
     }
 }
 

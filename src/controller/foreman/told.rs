@@ -79,6 +79,15 @@ impl Foreman {
         }
     }
 
+    /// An eviction was accepted, which is said of each pod only where that is asked for.
+    pub(super) fn told_evicted(&self, node: &NodeName, pod: &PodKey, uid: &PodUid, grace: Option<u32>) {
+        if self.term.config.service.pod_events == PodEvents::All {
+            let time = grace.map_or_else(|| "its own grace period".to_owned(), |grace| format!("{grace} s"));
+            let message = format!("evicted with {time} to stop, because its node goes (node {node})");
+            self.term.note(EventNote { about: About::Pod(pod.clone(), uid.clone()), severity: Severity::Normal, reason: "Evicted", message });
+        }
+    }
+
     fn pod_event(&self, node: &NodeName, pod: PodKey, uid: PodUid, reason: &'static str, message: &str) {
         let about = About::Pod(pod, uid);
         self.term.note(EventNote { about, severity: Severity::Warning, reason, message: format!("{message} (node {node})") });
@@ -150,6 +159,7 @@ impl Foreman {
         for (reason, count) in blocked {
             self.term.metrics.set_blocked(reason.as_str(), count);
         }
+        self.term.metrics.set_nodes_paused(self.courses.values().filter(|c| c.drain.is_some() && c.node.paused()).count());
         self.term.metrics.set_nodes_excluded(self.term.with_room(|room| room.out()));
     }
 

@@ -73,8 +73,15 @@ pub(in crate::controller) enum Word {
         /// It holds.
         holds: bool,
     },
-    /// EC2 says that nothing runs on the instance of an unreachable node.
-    InstanceOver(NodeName),
+    /// AWS says that an instance ends: nothing runs on it any more, or will soon.
+    InstanceEnds {
+        /// Its node.
+        node: NodeName,
+        /// Which instance: its name may be another's by now.
+        instance: InstanceId,
+        /// It is stopped or terminated. Else that counts only for a node that nobody hears of.
+        over: bool,
+    },
     /// The end of a release: the node's drain is history.
     Released {
         /// The node.

@@ -30,7 +30,7 @@ impl Book {
     pub(super) fn find(&mut self, owed: &OwedHook) -> Option<mpsc::UnboundedSender<Order>> {
         let found = self.lookup(owed)?;
         // One that has just ended is being replaced by who asks.
-        found.orders.send(Order::Named(owed.clone())).ok()?;
+        found.orders.send(Order::Named(Box::new(owed.clone()))).ok()?;
         let has_token = found.has_token || owed.token.is_some();
         for (_, entry) in self.of_key_mut(&owed.key).filter(|(_, e)| e.orders.same_channel(&found.orders)) {
             entry.has_token = has_token;

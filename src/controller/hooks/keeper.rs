@@ -43,6 +43,8 @@ pub(super) struct Keeper {
     orders: mpsc::UnboundedReceiver<Order>,
     told: Option<HookFacts>,
     counted_missed: u64,
+    /// Its lines in the log name the node.
+    is_named: bool,
     complete_at: Option<Moment>,
     /// Since when it is owed.
     since: Moment,
@@ -68,6 +70,7 @@ impl Keeper {
             orders,
             told: None,
             counted_missed: 0,
+            is_named: false,
             complete_at: None,
             since: hooks.standing.clock.now(),
             is_stranded: false,
@@ -80,6 +83,7 @@ impl Keeper {
         let mut backoff = Backoff::up_to(seconds(20));
         let far = Moment::MAX;
         loop {
+            self.name_node();
             self.tell();
             if self.schedule.end().is_some() && self.answer_over() {
                 return;
@@ -107,9 +111,9 @@ impl Keeper {
                     None => return,
                 },
                 () = clock.sleep_until(self.complete_at.unwrap_or(far)) => {
-                    self.complete_at = if self.complete().await { None } else { Some(clock.now() + backoff.pause(&self.standing.random)) };
+                    self.complete_at = if Box::pin(self.complete()).await { None } else { Some(clock.now() + backoff.pause(&self.standing.random)) };
                 }
-                () = async { clock.sleep_until(due).await; pacer.turn(turn).await } => self.beat().await,
+                () = async { clock.sleep_until(due).await; pacer.turn(turn).await } => Box::pin(self.beat()).await,
                 () = clock.sleep_until(lapse.min(until)) => {}
                 () = clock.sleep_until(idle) => {
                     self.note_past();
@@ -117,7 +121,7 @@ impl Keeper {
                 }
                 described = async {
                     clock.sleep_until(describing.unwrap_or(far)).await;
-                    lookups.hooks.get(&group, &hook).await
+                    Box::pin(lookups.hooks.get(&group, &hook)).await
                 } => {
                     describe_at = match described {
                         Ok(Some(description)) => {
@@ -132,6 +136,16 @@ impl Keeper {
                     };
                 }
             }
+        }
+    }
+
+    /// Has the lines of this action name its node, as soon as the index knows it: beats may begin before.
+    fn name_node(&mut self) {
+        if !self.is_named
+            && let Some(node) = self.standing.nodes.by_instance(&self.owed.key.instance).first()
+        {
+            self.is_named = true;
+            tracing::Span::current().record("node", node.name.as_str());
         }
     }
 
@@ -162,7 +176,7 @@ impl Keeper {
                     self.owed.token.clone_from(&name.token);
                 }
                 if !self.names.contains(&name) {
-                    self.names.push(name);
+                    self.names.push(*name);
                     self.told = None;
                 }
             }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tracing::{Instrument as _, warn};
 
 use self::{
     book::{Book, Past},
@@ -51,7 +51,7 @@ enum Order {
     Complete(oneshot::Sender<Completion>),
     Prove(oneshot::Sender<Proof>),
     /// Somebody owes it, by this name.
-    Named(OwedHook),
+    Named(Box<OwedHook>),
     /// The term is over, and the heartbeats alone go on.
     Strand,
     /// A new term, which hears these words.
@@ -146,8 +146,9 @@ impl Hooks {
         let keeper = Keeper::new(self, owed.clone(), schedule, received);
         let (end, all, key) = (self.end.clone(), self.clone(), owed.key.clone());
         self.standing.metrics.set_hooks_owed(book.running());
+        let span = tracing::info_span!("lifecycle_action", node = tracing::field::Empty);
         drop(self.standing.spawner.spawn(async move {
-            let ended = end.run_until_cancelled(Box::pin(keeper.keep())).await.is_some();
+            let ended = end.run_until_cancelled(Box::pin(keeper.keep().instrument(span))).await.is_some();
             let mut book = all.book();
             book.ended(&key);
             if ended {

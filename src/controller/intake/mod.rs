@@ -30,7 +30,7 @@ use self::{
     writer::{Desk, Writer},
 };
 use super::{Random, Spawner};
-use crate::{aws::Queue, domain::Moment};
+use crate::{aws::Queue, domain::Moment, observe::Loop};
 
 /// The first pause after an error, before it is shortened at random.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -106,13 +106,14 @@ struct Running {
 }
 
 impl Intake {
-    /// Starts to receive from `queues`. What is received comes out of the receiver, which ends when the intake has stopped.
+    /// Starts to receive from `queues`, each with a loop of its own that is registered by `alive`. What is received comes out of the receiver, which ends when the intake has stopped.
     pub fn start(
         queues: Vec<Queue>,
         settings: &Settings,
         random: &Random,
         spawner: &Spawner,
         observer: &Arc<dyn IntakeObserver>,
+        alive: &dyn Fn() -> Loop,
     ) -> (mpsc::Receiver<Delivery>, IntakeHandle) {
         let (deliveries, receiver) = mpsc::channel(settings.max_held.max(1));
         let places = Arc::new(Semaphore::new(settings.max_held.max(1)));
@@ -137,6 +138,7 @@ impl Intake {
                 places: Arc::clone(&places),
                 health: Arc::default(),
                 stop: stop.clone(),
+                alive: alive(),
             };
             let viewed = Viewed { name: Arc::clone(&desk.name), ledger: Arc::clone(&desk.ledger), health: Arc::clone(&poller.health) };
             let running = Running {

@@ -36,6 +36,21 @@ pub enum IntakeEvent {
 }
 
 impl IntakeEvent {
+    /// The words under which events are counted that have no metric of their own, for initialising it.
+    pub const WORDS: [&'static str; 11] = [
+        "receive_failed",
+        "redelivered",
+        "delete_retried",
+        "delete_refused",
+        "delete_given_up",
+        "extended",
+        "extend_retried",
+        "lost",
+        "held_too_long",
+        "released",
+        "release_failed",
+    ];
+
     /// Its word in metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

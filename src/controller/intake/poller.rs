@@ -15,8 +15,13 @@ use super::{
     ledger::Admission,
     writer::{Desk, Writer},
 };
-use crate::aws::{Advice, AwsError, Message, queue::BATCH};
+use crate::{
+    aws::{Advice, AwsError, Message, queue::BATCH},
+    observe::Loop,
+};
 
+/// It turns this often at least.
+const TURN: Duration = Duration::from_secs(10);
 /// The longest pause after an error.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 /// How long a receive that is under way may take to end when the intake stops.
@@ -33,6 +38,7 @@ pub(super) struct Poller {
     pub(super) places: Arc<Semaphore>,
     pub(super) health: Arc<Health>,
     pub(super) stop: CancellationToken,
+    pub(super) alive: Loop,
 }
 
 /// How one receive ended.
@@ -49,11 +55,14 @@ impl Poller {
         let mut target = 1;
         rounds.push(self.round(0));
         loop {
+            self.alive.turned();
             let ended = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => break,
                 () = self.deliveries.closed() => break,
                 Some(ended) = rounds.next() => ended,
+                // A round may wait for a place for as long as everything that is held stays undecided.
+                () = tokio::time::sleep(TURN) => continue,
             };
             let (failures, wanted) = self.ended(ended, target);
             if wanted != target {

@@ -282,3 +282,21 @@ fn a_full_record_sheds_what_owes_nothing_for_a_hook() {
     let hooked = take_on(&node, &hook("h", 0, "drain", "t"), 1).unwrap();
     assert_eq!((kinds(&hooked).len(), owed(&hooked).len()), (MAX_INTERRUPTIONS, 1));
 }
+
+#[test]
+fn an_order_to_release_that_is_older_than_the_drain_goes_with_its_accept() {
+    let mut ordered = node();
+    ordered.annotations.insert(RELEASE.into(), "true".into());
+    let fresh = take_on(&ordered, &hook("h1", 0, "drain", "t1"), 1).unwrap();
+    assert!(!fresh.released_by_hand(), "it was for another drain");
+    // One that comes while the record is open is for this drain, whatever joins it.
+    let mut open = fresh;
+    open.annotations.insert(RELEASE.into(), "true".into());
+    let joined = take_on(&open, &spot("e1", 2), 3).unwrap();
+    assert!(joined.released_by_hand());
+    // A released record that is replaced makes way for a drain of its own.
+    let mut released = let_go(&take_on(&node(), &spot("e2", 0), 1).unwrap(), 50);
+    released.annotations.insert(RELEASE.into(), "true".into());
+    let again = take_on(&released, &hook("h2", 60, "drain", "t2"), 61).unwrap();
+    assert!(!again.released_by_hand());
+}

@@ -137,6 +137,19 @@ impl State {
         }
     }
 
+    /// What is starting runs and is ready now, unless it never would be.
+    pub(super) fn start_at_once(&mut self) {
+        let now = self.now();
+        for run in self.machines.values_mut().flat_map(|m| m.runs.values_mut()).filter(|r| r.stopping.is_none()) {
+            run.runs = run.runs.map(|at| at.min(now));
+            run.ready = run.ready.map(|at| at.min(now));
+        }
+        let nodes: Vec<String> = self.machines.keys().cloned().collect();
+        for node in nodes {
+            self.rouse_kubelet(&node);
+        }
+    }
+
     /// The pods of a node want their kubelet's attention.
     pub(super) fn rouse_kubelet(&mut self, node: &str) {
         let now = self.now();

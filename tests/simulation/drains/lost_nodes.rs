@@ -7,6 +7,7 @@ use sundown::sim::{
 };
 
 use super::{Scene, about, between, graceful};
+use crate::harness::Stage;
 
 /// A pod that no kubelet ever gets stopped.
 fn stuck() -> PodShape {
@@ -172,5 +173,33 @@ async fn a_new_instance_under_an_old_name_is_left_alone() {
     let found = scene.stage.world.kube.object("nodes", "", &node).unwrap();
     assert_eq!(found["spec"].get("unschedulable"), None);
     assert_eq!(found["metadata"]["annotations"].get("sundown.dev/record"), None, "{}", json!(found["metadata"]));
+    scene.end().await;
+}
+
+/// Nobody tells of the end of the machine: EC2 is asked, and `shutting-down` is enough where the kubelet is silent.
+#[tokio::test(start_paused = true)]
+async fn an_unreachable_node_whose_instance_shuts_down_is_not_given_thirty_seconds() {
+    let stage = Stage::new(561);
+    // A queue to which no state changes go.
+    stage.world.aws.create_queue("quiet", sundown::sim::aws::QueueSettings::default());
+    stage.world.aws.route(sundown::sim::aws::Rule::of("quiet", [sundown::sim::aws::EventKind::SpotWarning]));
+    let url = stage.world.aws.queue_url("quiet");
+    let instances = stage.spot_group(5);
+    stage.world.kube.set_timing(Timing { node_deletion: None, ..Timing::default() });
+    let scene = Scene::led(stage, instances, &["--queue-url", &url]).await;
+    scene.pod(0, "web-0", stuck());
+    scene.stage.pass(5).await;
+    let node = scene.node(0);
+    scene.stage.world.kube.kubelet_lost(&node);
+    scene.stage.pass(50).await;
+    scene.notice(0).await;
+    // Silent for 55 s, Unknown for 15: it counts as unreachable in 45 s. Shortly before, the machine begins to shut down.
+    scene.stage.pass(35).await;
+    scene.stage.world.aws.terminate_in_ec2(&scene.instances[0]);
+    let drained = || scene.sundown.drain(&node).and_then(|d| d.drained);
+    scene.stage.until(25, "the drain is over", || drained().is_some()).await;
+    assert_eq!(scene.sundown.drain(&node).unwrap().phase, "instance_over");
+    assert_eq!(scene.stage.world.aws.instance(&scene.instances[0]).unwrap().state, State::ShuttingDown);
+    assert!(scene.is_there("web-0"));
     scene.end().await;
 }

@@ -228,3 +228,18 @@ async fn c52_daemon_set_mirror_and_finished_pods_stay_and_grace_is_capped_and_ne
     assert!(scene.stage.removals().iter().all(|(name, ..)| name == "endless" || name == "graceless"), "{:?}", scene.stage.removals());
     scene.end().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_event_is_written_on_every_evicted_pod_where_that_is_asked_for() {
+    for (flags, events) in [(&["--pod-events=all"][..], 1), (&[], 0)] {
+        let scene = Scene::hooked(790, 2, flags).await;
+        scene.pod(0, "web-0", graceful(40, 2));
+        scene.stage.pass(5).await;
+        scene.terminate(0).await;
+        scene.completed(0, 60).await;
+        let said = scene.events("Evicted");
+        assert_eq!(said.len(), events, "{said:?}");
+        assert!(said.iter().all(|m| m.contains("40 s") && m.contains(&scene.node(0))), "{said:?}");
+        scene.end().await;
+    }
+}

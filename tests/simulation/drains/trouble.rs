@@ -191,6 +191,12 @@ async fn deafen(seed: u64, how: &str) {
     assert_eq!(left, [false, false], "{how} {:?}", scene.sundown.board.snapshot());
     scene.terminate(1).await;
     scene.completed(1, 60).await;
+    if how == "broken" {
+        for object in ["watch_nodes", "watch_pods", "watch_budgets", "watch_lease"] {
+            let failures = scene.sundown.metric(&format!("watch_failures_total{{object=\"{object}\"}}"));
+            assert!(failures >= 1.0, "{object} was open when it broke");
+        }
+    }
     assert!(busy(&scene, 1000.0) - before <= 80, "{how}: {} requests", busy(&scene, 1000.0) - before);
     scene.end().await;
 }

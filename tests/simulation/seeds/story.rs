@@ -162,9 +162,14 @@ impl<'a> Story<'a> {
         self.machines_gone.get(node).is_some_and(|t| *t <= at)
     }
 
-    /// Somebody asked for the node's release before that.
+    /// Somebody asked before that for the release of the drain that went on then: not before its accept, which takes an older order away.
     pub fn released_by_hand(&self, node: &str, at: Timestamp) -> bool {
-        self.pages.get(node).is_some_and(|pages| pages.iter().any(|p| p.at <= at && p.to_be_released))
+        let pages = self.pages.get(node).map(Vec::as_slice).unwrap_or_default();
+        let accepted = self.page(node, at).and_then(|p| p.record.as_ref()).and_then(|r| interruptions(r).map(|t| t.accepted).min());
+        pages.windows(2).any(|w| {
+            let asked = w[1].to_be_released && !w[0].to_be_released && is_open(&w[0]);
+            asked && w[1].at <= at && accepted.is_none_or(|accepted| w[1].at >= accepted)
+        })
     }
 
     pub fn hand(&self, node: &str, what: &str, at: Timestamp) -> bool {

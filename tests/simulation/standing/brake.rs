@@ -10,6 +10,7 @@ use crate::harness::Stage;
 
 const PAUSE: &str = "sundown.dev/pause";
 const RELEASE: &str = "sundown.dev/release";
+const IGNORE: &str = "sundown.dev/ignore";
 
 async fn brake(stage: &Stage, on: bool) {
     let place = LeasePlace { namespace: "kube-system".to_owned(), name: "sundown".to_owned() };
@@ -77,7 +78,9 @@ async fn one_node_can_be_paused_alone() {
     stage.pass(100).await;
     assert!(!stage.is_over(&instances[0]) && stage.is_cordoned(&instances[0]));
     assert!(stage.removals().iter().all(|r| r.0 == "free"));
+    assert_eq!((sundown.metric("nodes_paused"), sundown.metric("paused")), (1.0, 0.0));
     stage.annotate(&instances[0], PAUSE, None);
+    stage.until(3, "it is held no more", || sundown.metric("nodes_paused") == 0.0).await;
     stage.until(30, "it goes on", || stage.is_over(&instances[0])).await;
     stage.all_completed_once();
     sundown.stop().await;
@@ -173,5 +176,152 @@ async fn a_spot_notice_of_a_paused_node_that_goes_is_over_with_its_machine() {
     assert_eq!(sundown.metric("drains_active"), 0.0, "the machine is gone, and so is the drain");
     assert_eq!(stage.in_queue(), 0);
     sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_order_to_release_that_is_older_than_the_drain_ends_nothing() {
+    let stage = Stage::new(1_307);
+    let hooked = stage.group(2, 300).remove(0);
+    let spot = stage.spot_group(2).remove(0);
+    stage.slow_pod(&hooked, "hooked", 20);
+    stage.slow_pod(&spot, "spot", 20);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    for instance in [&hooked, &spot] {
+        stage.annotate(instance, RELEASE, Some("true"));
+    }
+    stage.pass(10).await;
+    stage.world.aws.terminate(&hooked, true);
+    stage.spot_warning(&spot, "spot-1");
+    stage.until(5, "both are accepted", || [&hooked, &spot].iter().all(|i| has_taint(&stage, i))).await;
+    for instance in [&hooked, &spot] {
+        assert!(stage.node(instance)["metadata"]["annotations"].get(RELEASE).is_none(), "the accept removes it");
+    }
+    stage.pass(15).await;
+    assert!(!stage.is_over(&hooked), "nothing is completed before the node is empty");
+    stage.until(60, "both are drained", || sundown.metric("drains_total{end=\"empty\"}") == 2.0).await;
+    stage.completed_once(&hooked);
+    assert_eq!(stage.removals().len(), 2, "{:?}", stage.removals());
+    assert_eq!(sundown.metric("drains_total{end=\"released\"}"), 0.0);
+    sundown.stop().await;
+    stage.end();
+}
+
+/// A drain of a hooked and a spot node, each with a pod that its budget holds.
+async fn held_drains(stage: &Stage, sundown: &crate::harness::Replica) -> (String, String) {
+    let hooked = stage.group(2, 300).remove(0);
+    let spot = stage.spot_group(2).remove(0);
+    stage.pass(2).await;
+    stage.blocked_pod(&hooked, "blocked", 30);
+    stage.blocked_pod(&spot, "blocked-too", 30);
+    stage.pass(5).await;
+    // The machines of both stay: what becomes of their Nodes can be seen.
+    stage.world.aws.other_action("asg", "drain", &hooked, &[]).unwrap();
+    stage.spot_warning(&spot, "spot-1");
+    stage.until(5, "both are cordoned", || stage.is_cordoned(&hooked) && stage.is_cordoned(&spot)).await;
+    stage.pass(5).await;
+    assert_eq!(sundown.metric("drains_active"), 2.0);
+    (hooked, spot)
+}
+
+/// Both drains ended as if they had been released by hand.
+async fn both_are_let_go(stage: &Stage, sundown: &crate::harness::Replica, hooked: &str, spot: &str) {
+    stage.until(3, "the hook is completed", || stage.is_over(hooked)).await;
+    stage.until(3, "the other is put back", || !has_taint(stage, spot) && !stage.is_cordoned(spot)).await;
+    stage.until(3, "both records say so", || [hooked, spot].iter().all(|i| stage.record(i).unwrap()["released"].is_object())).await;
+    assert!(stage.is_cordoned(hooked), "its instance goes now");
+    stage.completed_once(hooked);
+    let events = || stage.world.kube.objects("events").iter().filter(|e| e["reason"] == "NoLongerManaged").count();
+    stage.until(5, "it is said", || events() == 2).await;
+    assert_eq!(sundown.metric("drains_total{end=\"released\"}"), 2.0);
+    let writes = || stage.world.kube.requests().iter().filter(|r| r.verb == "patch" && r.resource == "nodes").count();
+    let before = writes();
+    stage.pass(300).await;
+    assert_eq!((stage.removals().len(), writes()), (0, before), "and then they are left alone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_to_be_left_alone_in_the_middle_of_its_drain_is_let_go() {
+    for key in ["annotation", "label"] {
+        let stage = Stage::new(1_308);
+        let sundown = stage.lead("sundown-0", &[]).await;
+        let (hooked, spot) = held_drains(&stage, &sundown).await;
+        for instance in [&hooked, &spot] {
+            if key == "annotation" {
+                stage.annotate(instance, IGNORE, Some("true"));
+            } else {
+                let node = stage.name_of(instance);
+                stage.world.kube.edit("nodes", "", &node, |n| n["metadata"]["labels"]["karpenter.sh/nodepool"] = "general".into());
+            }
+        }
+        both_are_let_go(&stage, &sundown, &hooked, &spot).await;
+        sundown.stop().await;
+        stage.end();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_to_be_left_alone_since_its_accept_is_let_go_by_the_next_leader() {
+    let stage = Stage::new(1_309);
+    let first = stage.lead("sundown-0", &[]).await;
+    let (hooked, spot) = held_drains(&stage, &first).await;
+    first.kill();
+    for instance in [&hooked, &spot] {
+        stage.annotate(instance, IGNORE, Some("true"));
+    }
+    stage.pass(5).await;
+    let second = stage.lead("sundown-1", &[]).await;
+    both_are_let_go(&stage, &second, &hooked, &spot).await;
+    second.stop().await;
+    stage.end();
+}
+
+/// Two Sundowns may share a cluster, each with its own nodes: what another has accepted is not ours to complete.
+#[tokio::test(start_paused = true)]
+async fn an_open_record_of_a_node_that_was_never_ours_is_not_touched_at_a_take_over() {
+    let stage = Stage::new(1_310);
+    let first = stage.lead("sundown-0", &[]).await;
+    let (hooked, spot) = held_drains(&stage, &first).await;
+    first.kill();
+    stage.pass(5).await;
+    let other = stage.lead("other-0", &["--node-selector", "pool=other"]).await;
+    stage.pass(60).await;
+    assert!(!stage.is_over(&hooked) && has_taint(&stage, &spot));
+    assert_eq!(other.metric("drains_active"), 0.0);
+    other.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleting_the_lease_does_not_lift_the_brake() {
+    let stage = Stage::new(1_311);
+    let instance = stage.group(2, 300).remove(0);
+    stage.slow_pod(&instance, "slow", 10);
+    let first = stage.lead("sundown-0", &[]).await;
+    let second = stage.start("sundown-1", &[]);
+    brake(&stage, true).await;
+    stage.pass(5).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.pass(10).await;
+    for round in 0..2 {
+        if round == 1 {
+            // Nobody is there to write it again at once: the standby does when it leads.
+            first.end();
+        }
+        assert!(stage.world.kube.delete("leases", "kube-system", "sundown"));
+        let is_paused = || {
+            let lease = stage.world.kube.object("leases", "kube-system", "sundown");
+            lease.is_some_and(|l| l["metadata"]["annotations"][PAUSE] == "true")
+        };
+        stage.until(40, "the annotation is back", is_paused).await;
+        stage.pass(30).await;
+        assert_eq!(stage.removals(), []);
+    }
+    stage.until(20, "the standby leads", || second.metric("leader") == 1.0).await;
+    assert_eq!(second.metric("paused"), 1.0);
+    brake(&stage, false).await;
+    stage.until(60, "it goes on", || stage.is_over(&instance)).await;
+    stage.all_completed_once();
+    second.stop().await;
     stage.end();
 }

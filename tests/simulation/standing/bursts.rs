@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use sundown::sim::{
-    aws::{SpotAction, State},
-    kube::{Fact, Fault, Match, Rule, Workload},
+use sundown::{
+    domain::MomentExt as _,
+    sim::{
+        aws::{SpotAction, State},
+        kube::{Fact, Fault, Match, Rule, Workload},
+    },
 };
 
 use super::hook;
@@ -159,5 +162,27 @@ async fn c79_a_node_that_is_gone_before_its_message_is_read_is_completed_without
     assert_eq!(sundown.messages("terminate-hook", "completed"), 1.0);
     assert_eq!(sundown.metric("hooks_owed"), 0.0);
     sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spot_notice_that_joins_a_node_of_a_burst_waits_for_it_no_longer_than_a_spot_notice_does() {
+    let stage = Stage::new(80);
+    let instances = stage.group(3, 300);
+    stage.slow_pod(&instances[0], "slow", 5);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    // The other one of the burst is undecided for as long as its PATCH is not answered.
+    let patch = Match::of("patch", "nodes").named(stage.name_of(&instances[1]));
+    stage.world.kube.inject(Rule::always(patch, Fault::Hang));
+    stage.world.aws.terminate(&instances[0], true);
+    stage.world.aws.terminate(&instances[1], true);
+    stage.until(2, "it is cordoned", || stage.is_cordoned(&instances[0])).await;
+    let accepted = stage.clock.now();
+    stage.spot_warning(&instances[0], "spot-1");
+    stage.until(5, "it is evicted from", || !stage.removals().is_empty()).await;
+    let waited = stage.clock.now().since_or_zero(accepted).as_secs_f64();
+    assert!(waited <= 1.0, "{waited} s");
+    assert_eq!(sundown.messages("spot", "joined"), 1.0);
+    sundown.kill();
     stage.end();
 }

@@ -1,6 +1,6 @@
 //! Completions: sent again until AWS accepts them or says that nothing waits, and never twice.
 
-use sundown::sim::aws::{Disorder, Fault as AwsFault, FaultRule, How};
+use sundown::sim::aws::{Disorder, Fault as AwsFault, FaultRule, How, State};
 
 use crate::harness::Stage;
 
@@ -151,4 +151,29 @@ async fn a_completion_waits_for_logs_to_be_shipped_and_not_beyond_the_deadline()
     stage.all_completed_once();
     sundown.stop().await;
     stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_that_waits_for_logs_is_sent_at_once_when_there_is_nothing_left_to_wait_for() {
+    for how in ["node deleted", "released by hand", "left alone", "instance over"] {
+        let stage = Stage::new(442);
+        let instance = stage.group(2, 300).remove(0);
+        stage.slow_pod(&instance, "slow", 10);
+        let sundown = stage.lead("sundown-0", &["--complete-delay", "90s"]).await;
+        stage.world.aws.terminate(&instance, true);
+        let node = stage.name_of(&instance);
+        stage.until(60, "the node is drained", || sundown.drain(&node).is_some_and(|d| d.drained.is_some())).await;
+        stage.pass(10).await;
+        assert!(!stage.is_over(&instance), "the delay");
+        match how {
+            "node deleted" => assert!(stage.world.kube.delete("nodes", "", &node)),
+            "released by hand" => stage.annotate(&instance, "sundown.dev/release", Some("true")),
+            "left alone" => stage.annotate(&instance, "sundown.dev/ignore", Some("true")),
+            _ => stage.world.aws.state_change_event(&instance, State::Terminated),
+        }
+        stage.until(1, &format!("it is completed ({how})"), || stage.is_over(&instance)).await;
+        stage.completed_once(&instance);
+        sundown.stop().await;
+        stage.end();
+    }
 }

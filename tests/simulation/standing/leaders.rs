@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use sundown::{
     domain::{Moment, MomentExt},
     sim::{
-        aws::{Outcome, SpotAction},
-        kube::{BudgetSpec, Fact, Fault, Match, Rule, Workload},
+        aws::Outcome,
+        kube::{Fact, Fault, Match, PodShape, PodSpec, Rule, Workload},
     },
 };
 
@@ -69,17 +69,46 @@ fn evictions_by_pod(stage: &Stage) -> BTreeMap<String, usize> {
     by
 }
 
-/// Hooks of 30 s, a minute and five, with pods that take minutes; a blocked pod; a spot notice.
-pub(super) async fn three_drains(stage: &Stage) -> Vec<String> {
-    let mut all = Vec::new();
-    for (group, timeout) in [("thirty", 30), ("minute", 60), ("five", 300)] {
-        let instance = stage.group_with(group, 1, &[super::hook("drain", timeout)]).remove(0);
-        stage.slow_pod(&instance, &format!("slow-{group}"), 200);
-        all.push(instance);
+/// What goes on while leaders change.
+pub(super) struct Drains {
+    /// With hooks of 30 s, a minute and five, and with pods that take minutes.
+    pub(super) hooked: Vec<String>,
+    /// With a pod that its budget never lets go.
+    pub(super) spot: String,
+    noticed: Moment,
+}
+
+impl Drains {
+    pub(super) async fn prepared(stage: &Stage) -> Self {
+        let mut hooked = Vec::new();
+        for (group, timeout) in [("thirty", 30), ("minute", 60), ("five", 300)] {
+            let instance = stage.group_with(group, 1, &[super::hook("drain", timeout)]).remove(0);
+            stage.slow_pod(&instance, &format!("slow-{group}"), 200);
+            hooked.push(instance);
+        }
+        let spot = stage.spot_group(1).remove(0);
+        stage.blocked_pod(&spot, "blocked", 30);
+        stage.pass(5).await;
+        Self { hooked, spot, noticed: Moment::UNIX_EPOCH }
     }
-    stage.world.kube.add_budget(&BudgetSpec::for_app("shop", "quorum").min(3));
-    stage.pass(5).await;
-    all
+
+    pub(super) fn begin(&mut self, stage: &Stage) {
+        self.hooked.iter().for_each(|i| stage.world.aws.terminate(i, true));
+        stage.spot_warning(&self.spot, "spot-1");
+        self.noticed = stage.clock.now();
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &String> {
+        self.hooked.iter().chain([&self.spot])
+    }
+
+    /// Whoever led: the blocked pod was deleted once, when that was due, with its own grace: 30 s before the deadline, which is 10 s before
+    /// the end of the two minutes.
+    pub(super) fn forced_on_time(&self, stage: &Stage) {
+        let deleted = |e: &sundown::sim::kube::Entry| matches!(&e.fact, Fact::Deleted { pod, grace: 30, .. } if pod.name == "blocked");
+        let at: Vec<_> = stage.deeds().iter().filter(|e| deleted(e)).map(|e| e.at.since_or_zero(self.noticed).as_secs_f64()).collect();
+        assert!(at.len() == 1 && (79.0..81.0).contains(&at[0]), "{at:?} {:?}", stage.removals());
+    }
 }
 
 pub(super) async fn follow(stage: &Stage, limit: u64, replica: &Replica) {
@@ -89,18 +118,18 @@ pub(super) async fn follow(stage: &Stage, limit: u64, replica: &Replica) {
 #[tokio::test(start_paused = true)]
 async fn c72_c73_s26_a_standby_follows_a_killed_leader_and_goes_on_where_it_was() {
     let stage = Stage::new(72);
-    let instances = three_drains(&stage).await;
+    let mut drains = Drains::prepared(&stage).await;
     let first = stage.lead("sundown-0", &[]).await;
     let second = stage.start("sundown-1", &[]);
     stage.pass(10).await;
-    instances.iter().for_each(|i| stage.world.aws.terminate(i, true));
+    drains.begin(&stage);
     stage.pass(40).await;
-    let ends: Vec<_> = instances.iter().map(|i| first.drain(&stage.name_of(i)).unwrap().ends_at).collect();
-    let records: Vec<_> = instances.iter().map(|i| stage.record(i)).collect();
+    let ends: Vec<_> = drains.all().map(|i| first.drain(&stage.name_of(i)).unwrap().ends_at).collect();
+    let records: Vec<_> = drains.all().map(|i| stage.record(i)).collect();
     first.kill();
     follow(&stage, 17, &second).await;
     stage.pass(5).await;
-    for (n, instance) in instances.iter().enumerate() {
+    for (n, instance) in drains.all().enumerate() {
         assert_eq!(second.drain(&stage.name_of(instance)).unwrap().ends_at, ends[n], "the same clock");
         assert_eq!(stage.record(instance), records[n], "nothing is written anew");
     }
@@ -110,6 +139,7 @@ async fn c72_c73_s26_a_standby_follows_a_killed_leader_and_goes_on_where_it_was(
         assert!(gaps(&action).iter().all(|g| *g < action.heartbeat_timeout.as_secs_f64()), "{action:?}");
     }
     assert_eq!(evictions_by_pod(&stage).values().filter(|n| **n > 1).count(), 0);
+    drains.forced_on_time(&stage);
     one_writer_at_a_time(&stage);
     second.stop().await;
     stage.end();
@@ -159,14 +189,14 @@ async fn c72_one_replica_that_is_killed_goes_on_after_its_restart() {
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_is_told_to_stop_hands_over_within_seconds() {
     let stage = Stage::new(722);
-    let instances = three_drains(&stage).await;
+    let mut drains = Drains::prepared(&stage).await;
     // A fourth whose Node cannot be patched: its message is undecided.
     let stuck = stage.group_with("stuck", 1, &[super::hook("drain", 300)]).remove(0);
     let first = stage.lead("sundown-0", &[]).await;
     let second = stage.start("sundown-1", &[]);
     stage.pass(10).await;
     stage.world.kube.inject(Rule::always(Match::of("patch", "nodes").named(stage.name_of(&stuck)).from("sundown-0"), Fault::Hang));
-    instances.iter().for_each(|i| stage.world.aws.terminate(i, true));
+    drains.begin(&stage);
     stage.world.aws.terminate(&stuck, true);
     stage.pass(20).await;
     assert_eq!(stage.in_queue(), 1);
@@ -182,6 +212,7 @@ async fn a_leader_that_is_told_to_stop_hands_over_within_seconds() {
         assert!(gaps(&action).iter().all(|g| *g < action.heartbeat_timeout.as_secs_f64()), "{action:?}");
     }
     assert_eq!(evictions_by_pod(&stage).values().filter(|n| **n > 1).count(), 0);
+    drains.forced_on_time(&stage);
     one_writer_at_a_time(&stage);
     second.stop().await;
     stage.end();
@@ -240,7 +271,7 @@ async fn c54_the_leader_on_a_draining_node_gives_the_lease_up_once_and_its_own_p
     let (here, there) = (stage.name_of(&instances[0]), stage.name_of(&instances[1]));
     stage.world.kube.add_deployment(&Workload::new("shop", "web", 6));
     for (n, node) in [&here, &there].into_iter().enumerate() {
-        stage.world.kube.add_pod(&sundown::sim::kube::PodSpec::on(node, "sundown", format!("sundown-{n}")));
+        stage.world.kube.add_pod(&PodSpec::on(node, "sundown", format!("sundown-{n}")));
     }
     stage.environment("POD_NAMESPACE", "sundown");
     stage.environment("POD_NAME", "sundown-0");
@@ -282,16 +313,28 @@ async fn c54_the_leader_on_a_draining_node_gives_the_lease_up_once_and_its_own_p
 async fn a_deadline_that_is_over_at_the_take_over_forces_nothing() {
     let stage = Stage::new(75);
     let instance = stage.spot_group(2).remove(0);
-    stage.slow_pod(&instance, "slow", 90);
+    // One goes and never ends; the other is not let go by its budget, and would have been forced a minute after the notice.
+    let shape = PodShape { grace: Some(s(600)), stuck: true, ..PodShape::default() };
+    stage.world.kube.add_pod(&PodSpec::on(stage.name_of(&instance), "shop", "leaving").shape(shape));
+    stage.blocked_pod(&instance, "blocked", 60);
     let first = stage.lead("sundown-0", &[]).await;
-    stage.world.aws.spot_interruption(&instance, SpotAction::Hibernate);
-    stage.pass(20).await;
+    stage.spot_warning(&instance, "spot-1");
+    stage.until(20, "one of them is evicted", || stage.removals().iter().any(|r| r.0 == "leaving")).await;
     first.kill();
     stage.pass(150).await;
+    let pod = |name: &str| stage.world.kube.object("pods", "shop", name).unwrap_or_else(|| panic!("{name} is gone"));
+    assert!(pod("leaving")["metadata"]["deletionTimestamp"].is_string());
+    assert!(pod("blocked")["metadata"].get("deletionTimestamp").is_none());
     let before = stage.removals().len();
     let second = stage.lead("sundown-1", &[]).await;
-    stage.pass(30).await;
+    stage.pass(300).await;
+    assert_eq!(second.drain(&stage.name_of(&instance)).unwrap().phase, "draining");
     assert_eq!(stage.removals().len(), before, "nothing is shortened or forced");
+    assert!(pod("leaving")["metadata"]["deletionTimestamp"].is_string() && pod("blocked")["metadata"].get("deletionTimestamp").is_none());
+    // Nor is anything cut short that is let go now.
+    assert!(stage.world.kube.delete("poddisruptionbudgets", "shop", "blocked"));
+    stage.until(60, "it is evicted", || stage.removals().len() > before).await;
+    assert_eq!(stage.removals().last().map(|r| (r.0.as_str(), r.1, r.2)), Some(("blocked", 60, false)), "with its own grace");
     second.stop().await;
     stage.end();
 }

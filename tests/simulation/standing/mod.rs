@@ -9,6 +9,7 @@ mod completions;
 mod deadlines;
 mod leaders;
 mod pace;
+mod processes;
 mod stranded;
 
 use std::time::Duration;

@@ -7,7 +7,7 @@ use sundown::{
 
 use super::{
     BEAT, gaps,
-    leaders::{follow, one_at_a_time, three_drains, written},
+    leaders::{Drains, follow, one_at_a_time, written},
     s,
 };
 use crate::harness::Stage;
@@ -26,11 +26,11 @@ fn beats_of(stage: &Stage, replica: &str) -> Vec<Moment> {
 #[tokio::test(start_paused = true)]
 async fn c73_a_leader_that_is_cut_off_from_the_api_server_stops_before_another_begins() {
     let stage = Stage::new(73);
-    let instances = three_drains(&stage).await;
+    let mut drains = Drains::prepared(&stage).await;
     let first = stage.lead("sundown-0", &[]).await;
     let second = stage.start("sundown-1", &[]);
     stage.pass(10).await;
-    instances.iter().for_each(|i| stage.world.aws.terminate(i, true));
+    drains.begin(&stage);
     stage.pass(30).await;
     let cut = Match { client: Some("sundown-0".to_owned()), ..Match::all() };
     let partition = stage.world.kube.inject(Rule::always(cut, Fault::Hang));
@@ -51,6 +51,7 @@ async fn c73_a_leader_that_is_cut_off_from_the_api_server_stops_before_another_b
     }
     assert!(beats_of(&stage, "sundown-0").last().is_some_and(|at| *at < seen), "none once it has seen the other");
     assert_eq!(first.metric("hooks_owed"), 0.0);
+    drains.forced_on_time(&stage);
     one_writer_but_for_beats_of(&stage, "sundown-0", begun);
     first.stop().await;
     second.stop().await;

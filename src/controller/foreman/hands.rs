@@ -1,0 +1,73 @@
+//! Drains that end because people want it so.
+
+use tracing::{info, warn};
+
+use super::{Course, Foreman};
+use crate::{
+    cluster::{About, EventNote, Severity},
+    domain::{Moment, Node},
+    drain::{Input, NodeCondition},
+};
+
+impl Foreman {
+    /// Somebody asked for the release of a node, or it is not ours to drain any more: its drain ends, and what it owes is completed.
+    pub(super) fn let_go(&mut self, node: &Node) {
+        let Some(course) = self.courses.get_mut(&node.name) else { return };
+        if course.drain.is_some() && !course.by_hand {
+            course.by_hand = true;
+            if node.released_by_hand() {
+                info!(node = %node.name, "Somebody asked for the release of the node.");
+            } else {
+                self.say_no_longer_managed(node);
+            }
+        }
+        // A drain that is over may still wait for `--complete-delay`.
+        self.step(&node.name, Input::Release);
+    }
+
+    fn say_no_longer_managed(&self, node: &Node) {
+        let why = if node.ignored() { "it carries the annotation sundown.dev/ignore" } else { "the node selector does not take it any more" };
+        info!(node = %node.name, why, "The node is not to be drained any more: its drain ends as if it were released.");
+        self.term.note(EventNote {
+            about: About::Node(node.name.clone()),
+            severity: Severity::Warning,
+            reason: "NoLongerManaged",
+            message: format!("The drain ends because {why}. What the node owes is completed; its pods stay."),
+        });
+    }
+
+    /// An open record on a node that the selector does not take: it may be another Sundown's, whose hooks are not ours to complete.
+    pub(super) fn leave_alone(&mut self, node: &Node) {
+        if self.left_alone.insert(node.name.clone()) {
+            info!(
+                node = %node.name,
+                "A node that --node-selector does not take has an open record. It is left alone: who accepted it completes what it owes."
+            );
+        }
+    }
+}
+
+impl Course {
+    /// What a drain that is over already makes of an input: only when its release may complete.
+    pub(super) fn hear_after_its_end(&self, now: Moment, input: &Input) {
+        let at = match input {
+            Input::Release | Input::Node(NodeCondition::Deleted | NodeCondition::InstanceOver) => Some(now),
+            Input::Limits(limits) | Input::Resumed(limits) => limits.end_at,
+            _ => None,
+        };
+        if let (Some(at), Some(completing)) = (at, &self.completing) {
+            completing.not_after(at);
+        }
+    }
+}
+
+/// The annotation that holds one drain came or went.
+pub(super) fn say_held(held: bool) {
+    if held {
+        warn!(
+            "The drain of a node is paused by its annotation sundown.dev/pause: no evictions, no force. Heartbeats go on. `sundown resume NODE` ends it."
+        );
+    } else {
+        info!("The drain of a node is paused by its annotation no longer.");
+    }
+}

@@ -1,0 +1,79 @@
+//! What a process shows of itself, and what it does about its own node.
+
+use std::collections::BTreeSet;
+
+use sundown::sim::{
+    aws::{Fault as AwsFault, FaultRule, How},
+    kube::{Away, PodShape, PodSpec},
+};
+
+use super::{leaders::follow, s};
+use crate::harness::{Replica, Stage};
+
+#[tokio::test(start_paused = true)]
+async fn every_loop_of_a_leader_and_of_a_standby_is_looked_at_and_turns() {
+    let stage = Stage::new(76);
+    stage.group(1, 300);
+    let first = stage.lead("sundown-0", &[]).await;
+    let second = stage.start("sundown-1", &[]);
+    stage.pass(5).await;
+    let names = |replica: &Replica| replica.loops.names().into_iter().collect::<BTreeSet<_>>();
+    assert_eq!(names(&first), BTreeSet::from(["desk", "foreman", "lease", "look_after", "poller"]));
+    assert_eq!(names(&second), BTreeSet::from(["lease", "look_after"]));
+    for replica in [&first, &second] {
+        for _ in 0..10 {
+            stage.pass(61).await;
+            assert_eq!(replica.loops.stuck(), []);
+        }
+    }
+    // Neither does anything count as stuck while AWS and Kubernetes are away, nor what has ended.
+    stage.world.aws.fault(FaultRule::new("*", AwsFault::Hang, How::Always));
+    stage.world.kube.go_away(Away::Silent);
+    for _ in 0..10 {
+        stage.pass(61).await;
+        assert_eq!((first.loops.stuck(), second.loops.stuck()), (vec![], vec![]));
+    }
+    assert_eq!(names(&first), BTreeSet::from(["lease", "look_after"]), "it leads no more");
+    first.end();
+    second.end();
+    stage.pass(100).await;
+    assert_eq!((first.loops.stuck(), second.loops.stuck()), (vec![], vec![]));
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_done_with_the_lease_is_counted_by_verb_and_its_watches_are_in_no_histogram() {
+    let stage = Stage::new(77);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    stage.pass(900).await;
+    assert!(sundown.metric("api_calls_total{target=\"kubernetes\",action=\"watch_lease\",outcome=\"ok\"}") >= 2.0);
+    assert!(sundown.metric("api_calls_total{target=\"kubernetes\",action=\"replace_lease\",outcome=\"ok\"}") >= 400.0);
+    let all = sundown.metric("api_call_duration_seconds_count{target=\"kubernetes\"}");
+    let short = sundown.metric("api_call_duration_seconds_bucket{le=\"10.0\",target=\"kubernetes\"}");
+    assert!(all > 400.0 && (all - short).abs() < 0.5, "{short} of {all} within 10 s");
+    sundown.stop().await;
+    stage.end();
+}
+
+/// A Node without providerID tells no instance: our own is given up on its record alone.
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_own_node_has_no_provider_id_gives_the_lease_up_too() {
+    let mut stage = Stage::new(78);
+    let instances = stage.group(3, 300);
+    let here = stage.name_of(&instances[0]);
+    stage.world.kube.edit("nodes", "", &here, |n| drop(n["spec"].as_object_mut().unwrap().remove("providerID")));
+    stage.slow_pod(&instances[1], "elsewhere", 1);
+    stage.world.kube.add_pod(&PodSpec::on(&here, "shop", "slow").shape(PodShape { grace: Some(s(100)), stop: Some(s(60)), ..PodShape::default() }));
+    stage.environment("NODE_NAME", &here);
+    let first = stage.lead("sundown-0", &[]).await;
+    stage.environment("NODE_NAME", "elsewhere");
+    let second = stage.start("sundown-1", &[]);
+    stage.pass(10).await;
+    stage.world.aws.terminate(&instances[0], true);
+    follow(&stage, 20, &second).await;
+    stage.until(120, "the action is completed", || stage.is_over(&instances[0])).await;
+    stage.all_completed_once();
+    first.stop().await;
+    second.stop().await;
+    stage.end();
+}
