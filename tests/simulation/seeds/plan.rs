@@ -7,6 +7,8 @@ use sundown::sim::{
     kube::{Away, Fault as KubeFault, Match},
 };
 
+use crate::judge::{Belongs, Terms};
+
 /// Everything that happens in one run. Printed where a run fails.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -40,18 +42,6 @@ pub struct Group {
     pub replaces: bool,
     /// It has a launch hook.
     pub launch_hook: bool,
-}
-
-/// Whose the nodes of a group are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Belongs {
-    Us,
-    /// Another cluster's: no Nodes here.
-    OtherCluster,
-    /// Nodes of this cluster that Karpenter looks after.
-    Karpenter,
-    /// Nodes that somebody told us to leave alone.
-    Ignored,
 }
 
 /// A workload and its budget.
@@ -225,21 +215,6 @@ impl Act {
             _ => return None,
         })
     }
-
-    /// The world may differ from what budgets say it is.
-    pub fn blurs_budgets(&self) -> bool {
-        matches!(
-            self,
-            Self::FreezeDisruption { .. }
-                | Self::DeletePod { .. }
-                | Self::KubeletLost { .. }
-                | Self::EndInEc2 { .. }
-                | Self::Reboot { .. }
-                | Self::DeleteNode { .. }
-                | Self::Spot { .. }
-                | Self::Capacity { .. }
-        )
-    }
 }
 
 struct Dice(fastrand::Rng);
@@ -273,6 +248,16 @@ impl Plan {
         let replicas = if d.chance(0.4) { 2 } else { 1 };
         let acts = acts(&mut d, &groups);
         Self { seed, flags, drain_timeout, groups, loads, loose, replicas, disorder, acts }
+    }
+
+    /// What the run is held to.
+    pub fn terms(&self) -> Terms {
+        Terms {
+            groups: self.groups.iter().map(|g| (g.name.clone(), g.belongs)).collect(),
+            drain_timeout: self.drain_timeout,
+            graces: self.loads.iter().map(|l| (l.name.clone(), l.grace)).collect(),
+            calm: self.is_calm(),
+        }
     }
 
     /// Nothing is broken in this run.
