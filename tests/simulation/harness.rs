@@ -283,8 +283,9 @@ impl Stage {
     /// Groups are ours by the tags of their instances, nodes somebody else's by what they wear in the end.
     fn terms(&self) -> Terms {
         let tag = format!("kubernetes.io/cluster/{}", self.world.cluster());
-        let mut groups = BTreeMap::new();
-        for instance in self.world.aws.instances() {
+        // EC2 forgets what is gone, tags first: a group that nothing is left of is taken for ours.
+        let mut groups: BTreeMap<_, _> = self.world.aws.actions().into_iter().map(|a| (a.group, Belongs::Us)).collect();
+        for instance in self.world.aws.instances().into_iter().filter(|i| !i.state.is_terminal()) {
             let Some(group) = instance.group else { continue };
             let node = self.world.node_of(&instance.id).and_then(|n| self.world.kube.object("nodes", "", &n)).unwrap_or_default();
             let belongs = if !instance.tags.contains_key(&tag) {

@@ -63,7 +63,13 @@ impl Judge<'_> {
         let pod = &life.pod;
         let asks = self.evidence.requests.iter().any(|r| {
             let removes = r.subresource == "eviction" || (r.verb == "delete" && r.subresource.is_empty());
-            is_us(&r.client) && r.resource == "pods" && removes && r.namespace == pod.namespace && r.name == pod.name && r.at >= life.bound && r.at <= end
+            is_us(&r.client)
+                && r.resource == "pods"
+                && removes
+                && r.namespace == pod.namespace
+                && r.name == pod.name
+                && r.at >= life.bound
+                && r.at <= end
         });
         asks || self.evidence.entries.iter().any(|e| e.at <= end && matches!(&e.fact, Fact::Deleted { pod: p, .. } if p.uid == pod.uid))
     }

@@ -109,11 +109,14 @@ async fn a_call_for_what_is_not_ours_is_seen() {
 #[tokio::test(start_paused = true)]
 async fn a_message_that_is_deleted_before_its_record_is_written_is_seen() {
     let mut evidence = hooked().await;
-    evidence.deletions[0].at = evidence.actions[0].started;
+    let of_hook = evidence.deletions.iter_mut().find(|d| d.body.contains("LifecycleHookName")).unwrap();
+    of_hook.at = evidence.actions[0].started;
     breaks(&judge_any(&evidence, &[]), "before its intent was durable");
     assert_eq!(judge_any(&evidence, &[Rule::Messages]), Vec::<String>::new());
     let mut evidence = reclaimed().await;
-    evidence.deletions[0].at = when(&evidence, |f| matches!(f, Fact::Cordoned(_))) - Duration::from_millis(1);
+    let cordoned = when(&evidence, |f| matches!(f, Fact::Cordoned(_)));
+    let of_spot = evidence.deletions.iter_mut().find(|d| d.body.contains("Spot Instance")).unwrap();
+    of_spot.at = cordoned - Duration::from_millis(1);
     breaks(&judge_any(&evidence, &[]), "before its intent was durable");
 }
 

@@ -9,10 +9,17 @@ impl Judge<'_> {
     /// No message is deleted before what it asks for is durable, unless it asks for nothing.
     pub(super) fn messages(&mut self) {
         for deletion in &self.evidence.deletions {
-            let Some(event) = event(&deletion.body) else {
+            if event(&deletion.body).is_none() {
                 self.broken(deletion.at, format!("a message that nobody understands was deleted: {:?}", deletion.body));
-                continue;
-            };
+            }
+        }
+        self.intents();
+    }
+
+    /// The same of the messages that are about an instance. There are others that are for nobody here, and deleted.
+    pub(super) fn intents(&mut self) {
+        for deletion in &self.evidence.deletions {
+            let Some(event) = event(&deletion.body) else { continue };
             let kept = match event.hook.as_ref() {
                 Some((group, hook)) => {
                     !self.is_ours(group, hook)
@@ -48,7 +55,8 @@ impl Judge<'_> {
             "EC2 Instance State-change Notification",
         ]
         .contains(&event.kind.as_str());
-        let harmless = ["pending", "running"].contains(&event.state.as_str());
+        let ends = ["stopping", "stopped", "shutting-down", "terminated"].contains(&event.state.as_str());
+        let harmless = event.kind.contains("State-change") && !ends;
         let known = told.iter().any(|t| t.event == event.id);
         // To one that is drained already (or was), it says nothing new.
         let repeat = !told.is_empty();
@@ -75,6 +83,9 @@ struct Event {
 fn event(body: &str) -> Option<Event> {
     let outer: Value = serde_json::from_str(body).ok()?;
     let text = |v: &Value, key: &str| v[key].as_str().map(str::to_owned);
+    if text(&outer, "source").is_some_and(|s| !["aws.ec2", "aws.autoscaling"].contains(&s.as_str())) {
+        return None;
+    }
     let (detail, kind) = match text(&outer, "detail-type") {
         Some(kind) => (outer["detail"].clone(), kind),
         None => (outer.clone(), text(&outer, "LifecycleTransition")?),

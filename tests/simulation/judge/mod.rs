@@ -123,7 +123,7 @@ pub fn judge_any(evidence: &Evidence, except: &[Rule]) -> Vec<String> {
         judge.strangers();
     }
     if holds(Rule::Messages) {
-        judge.messages();
+        judge.intents();
     }
     if holds(Rule::LateCalls) {
         judge.late_calls();

@@ -266,5 +266,5 @@ fn interruptions(record: &Value) -> impl Iterator<Item = Told> + use<> {
 /// Whether a drain has to wait for this pod.
 pub fn counts(pod: &PodRef) -> bool {
     // What a pod is, its name says: in seeds `mirror-0`, in tests `fluentd-daemon` and the like.
-    !["mirror", "finished", "tolerant", "daemon"].iter().any(|k| pod.name.contains(k))
+    !["mirror", "finished", "tolerant", "tolerates-us", "daemon"].iter().any(|k| pod.name.contains(k))
 }

@@ -21,6 +21,8 @@ pub struct Plan {
     /// Pods by hand: on which node (counted over all of ours), and of which kind.
     pub loose: Vec<(usize, Loose)>,
     pub replicas: usize,
+    /// Kubelets write the status of their Nodes every ten seconds, as real ones do.
+    pub busy_kubelets: bool,
     /// Probabilities that the queue duplicates, reorders, and forgets deletes.
     pub disorder: (f64, f64, f64),
     /// In milliseconds after the start.
@@ -247,7 +249,8 @@ impl Plan {
         let disorder = if d.chance(0.3) { (0.2, 0.3, 0.1) } else { (0.0, 0.0, 0.0) };
         let replicas = if d.chance(0.4) { 2 } else { 1 };
         let acts = acts(&mut d, &groups);
-        Self { seed, flags, drain_timeout, groups, loads, loose, replicas, disorder, acts }
+        let busy_kubelets = seed / 2 % 2 == 0;
+        Self { seed, flags, drain_timeout, groups, loads, loose, replicas, busy_kubelets, disorder, acts }
     }
 
     /// What the run is held to.

@@ -49,7 +49,9 @@ pub(super) struct Play<'a> {
 const LIMIT: Duration = Duration::from_secs(3600);
 
 pub async fn play(plan: &Plan) -> Evidence {
-    let stage = Stage::with(WorldSettings::seeded(plan.seed));
+    let mut settings = WorldSettings::seeded(plan.seed);
+    settings.kube.timing.node_status = plan.busy_kubelets.then(|| Duration::from_secs(10));
+    let stage = Stage::with(settings);
     let changed = stage.world.aws.subscribe();
     build(&stage, plan);
     stage.pass(90).await;
