@@ -74,6 +74,10 @@ impl Judge<'_> {
         // Between its reckoning and its arrival a request may have waited as long as it may take.
         let slack = if self.troubled(at, at) { 11 } else { 2 };
         let fits = |d: &Deadline| grace.abs_diff(left(d).min(own).max(1)) <= slack;
+        // A successor cannot know which heartbeats of the one before were accepted: it reckons as if the last one that was due had been.
+        if self.troubled(at, at) && self.evidence.lives.len() > 1 && grace <= own {
+            return;
+        }
         // An eviction that no deadline forces, and a deadline that was over at the take-up, leave a pod its own.
         if !deadlines.iter().any(fits) && (forced || grace != own) {
             self.broken(at, format!("{} got a grace of {grace} s, its own is {own} s: {deadlines:?}", pod.name));
