@@ -110,7 +110,7 @@ async fn a_call_for_what_is_not_ours_is_seen() {
 async fn a_message_that_is_deleted_before_its_record_is_written_is_seen() {
     let mut evidence = hooked().await;
     let of_hook = evidence.deletions.iter_mut().find(|d| d.body.contains("LifecycleHookName")).unwrap();
-    of_hook.at = evidence.actions[0].started;
+    of_hook.at = evidence.actions[0].started - Duration::from_millis(1);
     breaks(&judge_any(&evidence, &[]), "before its intent was durable");
     assert_eq!(judge_any(&evidence, &[Rule::Messages]), Vec::<String>::new());
     let mut evidence = reclaimed().await;
