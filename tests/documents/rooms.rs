@@ -65,5 +65,10 @@ fn every_room_uses_what_the_page_says_and_nothing_else() {
             let beyond: Vec<_> = runtime.filter(|p| !["Clock", "Random", "Spawner"].contains(&p.split("::").next().unwrap())).collect();
             assert!(beyond.is_empty(), "src/{room} uses {beyond:?} of the controller");
         }
+        if room == "sim" {
+            let words = used.iter().filter_map(|path| path.strip_prefix("domain::"));
+            let beyond: Vec<_> = words.filter(|p| !["Moment", "MomentExt"].contains(&p.split("::").next().unwrap())).collect();
+            assert!(beyond.is_empty(), "src/sim uses {beyond:?} of domain: a judge must not share the defendant's code");
+        }
     }
 }

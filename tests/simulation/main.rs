@@ -22,6 +22,7 @@
 
 mod drains;
 mod harness;
+mod judge;
 mod messages;
 mod seeds;
 mod skeleton;

@@ -1,6 +1,9 @@
 //! From the queue to the completion.
 
-use sundown::sim::{aws::SpotAction, kube::Workload};
+use sundown::sim::{
+    aws::{HookResult, SpotAction, Verdict},
+    kube::Workload,
+};
 
 use crate::harness::Stage;
 
@@ -20,7 +23,8 @@ async fn c02_a_terminate_hook_drains_the_node_and_is_completed() {
     assert!(pods.is_empty(), "{pods:?}");
     let actions = stage.actions(&instances[0]);
     assert_eq!(actions.len(), 1);
-    assert!(!actions[0].end.as_ref().unwrap().by.is_empty(), "completed by us");
+    let end = actions[0].end.as_ref().unwrap();
+    assert!(!end.by.is_empty() && end.verdict == Verdict::Completed(HookResult::Continue), "completed by us: {end:?}");
     stage.until(10, "the message is deleted", || stage.in_queue() == 0).await;
     assert_eq!(sundown.messages("terminate-hook", "accepted"), 1.0);
     sundown.stop().await;

@@ -1,6 +1,6 @@
 //! Evictions, in the order of the real server (kubernetes: pkg/registry/core/pod/storage/eviction.go).
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -34,9 +34,17 @@ pub(super) struct Conflicts {
 #[derive(Debug)]
 pub(super) enum Try {
     Done(Reply),
+    /// The budget was read and its new status is on the way.
+    Granting(Read),
+    /// Another eviction or the controller wrote the budget first: to be decided again a little later, if tries are left.
+    Contended(Failure),
     /// A conflict: to be decided again a little later, if tries are left.
     Again(Failure),
 }
+
+/// A budget as it was read: its resourceVersion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Read(String);
 
 /// An eviction, read.
 #[derive(Debug)]
@@ -112,8 +120,8 @@ impl State {
         }
     }
 
-    /// Steps 6 to 12.
-    pub(super) fn evict(&mut self, call: &Call, eviction: &Eviction) -> Result<Try, Failure> {
+    /// Steps 6 to 12; with the budget that was read in the try before, where its status is being written now.
+    pub(super) fn evict(&mut self, call: &Call, eviction: &Eviction, read: Option<Read>) -> Result<Try, Failure> {
         let pod = self.get("pods", &call.key).cloned().ok_or_else(|| Failure::not_found(&call.kind, &call.key.name))?;
         let Some(facts) = &pod.pod else { return Err(Failure::no_such_resource()) };
         if facts.is_finished() || facts.phase == "Pending" || facts.deletion.is_some() {
@@ -131,7 +139,19 @@ impl State {
                 return Err(Failure::new(500, "", message));
             }
         };
-        let answer = if !facts.ready && may_ignore(budget) { Answer::Ignored } else { self.decrement(call, eviction, budget)? };
+        let answer = if !facts.ready && may_ignore(budget) {
+            Answer::Ignored
+        } else {
+            let now = Read(budget.text("metadata.resourceVersion").to_owned());
+            match read {
+                Some(read) if read != now => return Ok(Try::Contended(contended(budget.text("metadata.name")))),
+                None if self.options.timing.budget_write > Duration::ZERO && !eviction.dry_run => {
+                    grants(budget)?;
+                    return Ok(Try::Granting(now));
+                }
+                _ => self.decrement(call, eviction, budget)?,
+            }
+        };
         match (self.mark_and_delete(call, eviction, &pod), answer) {
             (Err(f), Answer::Ignored) if f.reason == "Conflict" && eviction.options.revision.is_none() => {
                 Err(still_processed(budget.text("metadata.name")))
@@ -140,27 +160,10 @@ impl State {
         }
     }
 
-    /// Step 10: the budget grants one disruption, or says why not.
+    /// Step 10: the budget grants one disruption.
     fn decrement(&mut self, call: &Call, eviction: &Eviction, budget: &Value) -> Result<Answer, Failure> {
         let name = budget.text("metadata.name");
-        let allowed = budget.int("status.disruptionsAllowed");
-        let disrupted = budget.at("status.disruptedPods").as_object().map_or(0, serde_json::Map::len);
-        let refuse = |message: &str| {
-            Err(Failure::new(403, "Forbidden", format!("poddisruptionbudgets.policy \"{name}\" is forbidden: {message}"))
-                .with_details(json!({ "name": name, "group": "policy", "kind": "poddisruptionbudgets" })))
-        };
-        if budget.int("status.observedGeneration") < budget.int("metadata.generation") {
-            return Err(still_processed(name));
-        }
-        if allowed < 0 {
-            return refuse("pdb disruptions allowed is negative");
-        }
-        if disrupted > MAX_DISRUPTED {
-            return refuse("DisruptedPods map too big - too many evictions not confirmed by PDB controller");
-        }
-        if allowed == 0 {
-            return Err(exhausted(budget));
-        }
+        let allowed = grants(budget)?;
         if eviction.dry_run {
             return Ok(Answer::Granted);
         }
@@ -233,6 +236,36 @@ impl State {
 fn may_ignore(budget: &Value) -> bool {
     let (healthy, desired) = (budget.int("status.currentHealthy"), budget.int("status.desiredHealthy"));
     budget.text("spec.unhealthyPodEvictionPolicy") == "AlwaysAllow" || (healthy >= desired && desired > 0)
+}
+
+/// How many disruptions a budget grants now, or why it grants none.
+fn grants(budget: &Value) -> Result<i64, Failure> {
+    let name = budget.text("metadata.name");
+    let allowed = budget.int("status.disruptionsAllowed");
+    let disrupted = budget.at("status.disruptedPods").as_object().map_or(0, serde_json::Map::len);
+    let refuse = |message: &str| {
+        Err(Failure::new(403, "Forbidden", format!("poddisruptionbudgets.policy \"{name}\" is forbidden: {message}"))
+            .with_details(json!({ "name": name, "group": "policy", "kind": "poddisruptionbudgets" })))
+    };
+    if budget.int("status.observedGeneration") < budget.int("metadata.generation") {
+        return Err(still_processed(name));
+    }
+    if allowed < 0 {
+        return refuse("pdb disruptions allowed is negative");
+    }
+    if disrupted > MAX_DISRUPTED {
+        return refuse("DisruptedPods map too big - too many evictions not confirmed by PDB controller");
+    }
+    if allowed == 0 { Err(exhausted(budget)) } else { Ok(allowed) }
+}
+
+/// What is left where every try met another writer.
+fn contended(budget: &str) -> Failure {
+    let message = format!(
+        "Operation cannot be fulfilled on poddisruptionbudgets.policy \"{budget}\": the object has been modified; please apply your changes to \
+         the latest version and try again"
+    );
+    Failure::new(409, "Conflict", message).with_details(json!({ "name": budget, "group": "policy", "kind": "poddisruptionbudgets" }))
 }
 
 fn created() -> Reply {

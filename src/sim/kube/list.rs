@@ -82,9 +82,8 @@ impl State {
             let message = format!("Too large resource version: {wanted}, current: {}", self.revision);
             return Err(Failure::new(504, "Timeout", message).retry_after(1));
         }
-        let exact = call.query.get("resourceVersionMatch") == "Exact";
-        let forgotten = self.shelves.get(&call.kind.plural).map_or(0, |s| s.forgotten);
-        if exact && wanted < self.revision && wanted < forgotten {
+        // Only the newest version is kept whole: an older one counts as compacted.
+        if call.query.get("resourceVersionMatch") == "Exact" && wanted < self.revision {
             return Err(Failure::expired(format!("The resourceVersion for the provided list is too old: {wanted}")));
         }
         Ok(())

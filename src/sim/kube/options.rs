@@ -39,6 +39,9 @@ pub struct Timing {
     pub scheduler: Duration,
     /// From a change of a pod to the status of its disruption budgets.
     pub disruption: Duration,
+    /// From the reading of a budget to the arrival of its new status, in an eviction that it grants: evictions that overlap meet a conflict there
+    /// and decide again half a second later.
+    pub budget_write: Duration,
     /// From binding to `Running`, where the pod does not say.
     pub start: Duration,
     /// From `Running` to `Ready`, where the pod does not say.
@@ -65,6 +68,7 @@ impl Default for Timing {
             controllers: Duration::from_millis(20),
             scheduler: Duration::from_millis(20),
             disruption: Duration::from_millis(20),
+            budget_write: Duration::ZERO,
             start: Duration::from_secs(1),
             ready: Duration::from_secs(2),
             stop: Duration::from_secs(1),

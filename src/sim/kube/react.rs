@@ -81,7 +81,8 @@ impl State {
             }
         }
         if was != is || old.map(Object::labels) != new.map(Object::labels) {
-            let pods: Vec<&Object> = old.into_iter().chain(new).collect();
+            // As the controller looks budgets up by the pod as it is now, one whose labels stopped matching is not looked at again for it.
+            let pods: Vec<&Object> = new.or(old).into_iter().collect();
             self.touch_budgets(&key.namespace, &pods);
         }
     }

@@ -211,15 +211,25 @@ impl KubeService {
         if let Some(answer) = self.lock().admit_eviction(call)? {
             return Ok(answer);
         }
-        let mut tries = 0;
+        let (mut tries, mut read) = (0, None);
         loop {
-            let one = self.lock().evict(call, &eviction)?;
-            tries += 1;
+            let one = self.lock().evict(call, &eviction, read.take())?;
             match one {
                 Try::Done(reply) => return Ok(reply),
-                Try::Again(failure) if tries >= TRIES => return Err(failure),
+                Try::Granting(budget) => {
+                    let latency = self.lock().options.timing.budget_write;
+                    tokio::time::sleep(latency).await;
+                    read = Some(budget);
+                    continue;
+                }
+                Try::Again(failure) | Try::Contended(failure) if tries + 1 >= TRIES => return Err(failure),
                 Try::Again(_) => tokio::time::sleep(BETWEEN_TRIES).await,
+                Try::Contended(_) => {
+                    let jitter = 1.0 + 0.1 * self.lock().random.f64();
+                    tokio::time::sleep(BETWEEN_TRIES.mul_f64(jitter)).await;
+                }
             }
+            tries += 1;
         }
     }
 

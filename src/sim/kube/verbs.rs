@@ -105,6 +105,9 @@ impl State {
         let mut new = if call.verb == "update" { self.updated(call)? } else { patched(call, &old, patch_kind)? };
         check_identity(call, &new)?;
         check_preconditions(call, &old, new.at("metadata"))?;
+        if call.verb == "update" && call.kind.plural == "leases" && new.text("metadata.resourceVersion").is_empty() {
+            return Err(unconditional(call));
+        }
         keep_what_is_the_servers(&old.value, &mut new, part, call.kind.status);
         validate::object(&call.kind, &new)?;
         if call.is_dry_run() {
@@ -231,6 +234,13 @@ fn unsupported(call: &Call) -> Failure {
         call.content_type
     );
     Failure::new(415, "UnsupportedMediaType", message)
+}
+
+/// Some kinds take no update that does not say which version it is of (`AllowUnconditionalUpdate`).
+fn unconditional(call: &Call) -> Failure {
+    let (kind, name) = (call.kind.qualified(), &call.key.name);
+    let message = format!("{kind} \"{name}\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update");
+    Failure::new(422, "Invalid", message).with_details(details(&call.kind, name))
 }
 
 fn unpatchable(call: &Call, why: Unpatchable) -> Failure {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use sundown::{
     domain::Moment,
     sim::{
+        WorldSettings,
         aws::SpotAction,
         kube::{BudgetSpec, Fact, Fault, Match, PodShape, Rule, Workload},
     },
@@ -127,9 +128,44 @@ async fn s28_a_hundred_nodes_of_thirty_pods_under_five_budgets_go_at_once() {
     assert!(between(noticed, late) <= 60.0, "the last eviction {} s after the notice", between(noticed, late));
     assert!(removed.iter().all(|(.., deleted, overrun)| !deleted && overrun.is_empty()), "nobody is forced, no budget overrun");
     assert_eq!(removed.len(), pods);
+    let first = scene.requests("create", "pods", "eviction", "")[0].at;
+    assert!(between(noticed, first) <= 1.0, "the first eviction {} s after the notice", between(noticed, first));
+    assert_eq!(scene.requests("get", "pods", "", "").len(), 0, "nobody polls");
     let calls = scene.requests("create", "pods", "eviction", "").len();
-    // Each pod is tried once whatever its budget says, and again when the budget has room for it.
+    // Each pod is tried once whatever its budget says (one that is not ready may go all the same), and again when the budget has room for it.
     assert!(calls <= 2 * pods, "{calls} calls for {pods} pods");
     assert_eq!(scene.answers("conflict"), 0.0);
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn s28_evictions_that_overlap_under_one_budget_conflict_in_the_api_server_and_nobody_sees_it() {
+    let mut settings = WorldSettings::seeded(329);
+    settings.kube.timing.budget_write = Duration::from_millis(5);
+    let stage = Stage::with(settings);
+    let instances = stage.spot_group(30);
+    for n in 0..2 {
+        let app = format!("web-{n}");
+        stage.world.kube.add_deployment(&Workload::new("shop", &app, 150));
+        stage.world.kube.add_budget(&BudgetSpec::for_app("shop", &app).max("30%"));
+    }
+    stage.pass(60).await;
+    let scene = Scene::led(stage, instances, &[]).await;
+    let doomed: Vec<String> = (0..10).map(|n| scene.node(n)).collect();
+    let pods: usize = doomed.iter().map(|n| scene.stage.world.kube.pods_on(n).len()).sum();
+    assert!(pods >= 90, "{pods}");
+    for instance in &scene.instances[..10] {
+        scene.stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
+    }
+    scene.stage.pass(118).await;
+    let removed = scene.stage.removals();
+    assert!(removed.iter().all(|(.., deleted, overrun)| !deleted && overrun.is_empty()), "nobody is forced, no budget overrun");
+    assert_eq!(removed.len(), pods);
+    let calls = scene.requests("create", "pods", "eviction", "");
+    let waited = calls.iter().filter(|r| r.answered.is_some_and(|a| between(r.at, a) >= 0.5)).count();
+    assert!(waited >= 10, "{waited} of {} met a conflict", calls.len());
+    assert!(calls.iter().all(|r| r.status != 409), "the server's own retries are enough");
+    assert_eq!(scene.answers("conflict"), 0.0);
+    assert!(calls.len() * 10 <= pods * 11, "{} calls for {pods} pods", calls.len());
     scene.end().await;
 }

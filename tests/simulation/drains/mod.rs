@@ -15,12 +15,15 @@ mod trouble;
 use sundown::{
     domain::Moment,
     sim::{
-        aws::SpotAction,
+        aws::{HookResult, SpotAction, Verdict},
         kube::{Entry, Fact, PodShape, PodSpec, Request},
     },
 };
 
-use crate::harness::{Replica, Stage};
+use crate::{
+    harness::{Replica, Stage},
+    judge::Rule,
+};
 
 /// A cluster in which one replica leads.
 pub struct Scene {
@@ -87,6 +90,7 @@ impl Scene {
         let action = self.stage.actions(&self.instances[n]).remove(0);
         let end = action.end.unwrap();
         assert!(!end.by.is_empty(), "completed by a call, not by {:?}", end.verdict);
+        assert_eq!(end.verdict, Verdict::Completed(HookResult::Continue));
         end.at
     }
 
@@ -151,6 +155,12 @@ impl Scene {
     /// What befell records, by event.
     pub fn records(&self, event: &str) -> f64 {
         self.sundown.metric(&format!("records_total{{event=\"{event}\"}}"))
+    }
+
+    /// Everything ends, and is judged, but not by these rules.
+    pub async fn end_except(self, except: &[Rule], why: &str) {
+        self.sundown.stop().await;
+        self.stage.end_except(except, why);
     }
 
     /// Everything ends, and is judged.

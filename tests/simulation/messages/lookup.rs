@@ -38,6 +38,11 @@ async fn c31_describe_instances_that_fails_is_asked_again_with_growing_pauses_an
     stage.pass(240).await;
     let asked = stage.describes();
     assert!((8..60).contains(&asked), "{asked} calls in four minutes");
+    let calls: Vec<_> = stage.world.aws.calls().into_iter().filter(|c| c.api == "ec2:DescribeInstances").map(|c| c.at).collect();
+    let pauses: Vec<f64> = calls.windows(2).map(|w| w[1].duration_since(w[0]).as_secs_f64()).collect();
+    let mean = |some: &[f64]| some.iter().sum::<f64>() / some.len() as f64;
+    let (early, late) = (mean(&pauses[..3]), mean(&pauses[pauses.len() - 3..]));
+    assert!(late >= 3.0 * early && late <= 60.0, "they grow, and not without end: {pauses:?}");
     assert_eq!(stage.in_queue(), 1, "kept");
     assert!(stage.actions(&ours[0])[0].end.is_none(), "not completed");
     stage.world.aws.end_faults();

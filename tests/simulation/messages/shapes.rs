@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sundown::sim::aws::{EventKind, QueueSettings, Rule, SpotAction};
+use sundown::sim::aws::{EventKind, HookResult, QueueSettings, Rule, SpotAction, Verdict};
 
 use super::bodies;
 use super::tools::hook;
@@ -25,7 +25,7 @@ async fn drained_and_completed(stage: &Stage, sundown: &Replica, instance: &str,
     stage.until(120, "the action is completed", || stage.actions(instance).iter().all(|a| a.end.is_some())).await;
     assert!(stage.world.kube.pods_on(&node).is_empty());
     let end = stage.actions(instance)[0].end.clone().unwrap();
-    assert!(!end.by.is_empty(), "by us: {end:?}");
+    assert!(!end.by.is_empty() && end.verdict == Verdict::Completed(HookResult::Continue), "by us: {end:?}");
     stage.until(10, "the message is deleted", || stage.bodies_in(queue).is_empty()).await;
     assert_eq!(sundown.messages("terminate-hook", "accepted"), 1.0);
     assert_eq!(sundown.metric("completions_total{result=\"accepted\"}"), 1.0);
@@ -275,6 +275,8 @@ async fn c30_three_good_messages_are_three_drains() {
             instances[..3].iter().all(|i| stage.actions(i).iter().all(|a| a.end.as_ref().is_some_and(|e| !e.by.is_empty())))
         })
         .await;
+    let ends: Vec<_> = instances[..3].iter().flat_map(|i| stage.actions(i)).map(|a| a.end.unwrap().verdict).collect();
+    assert_eq!(ends, [Verdict::Completed(HookResult::Continue); 3]);
     assert_eq!(sundown.messages("terminate-hook", "accepted"), 3.0);
     assert_eq!(stage.actions(&instances[3]).len(), 0);
     sundown.stop().await;

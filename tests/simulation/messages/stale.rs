@@ -8,7 +8,7 @@ use sundown::sim::{
 };
 
 use super::{bodies, logs::Logs, tools::hook};
-use crate::harness::Stage;
+use crate::{harness::Stage, judge::Rule};
 
 /// A terminate action that is open, told `age` seconds late to the queue `late`.
 fn told_late(stage: &Stage, instance: &str, age: u64) {
@@ -202,7 +202,7 @@ async fn skewed(seed: u64, ahead: i64) {
     stage.until(10, "an old one is disproved", || sundown.messages("spot", "stale") == 1.0).await;
     stage.assert_untouched(&stage.world.node_of(&instances[1]).unwrap());
     sundown.stop().await;
-    stage.end();
+    stage.end_except(&[Rule::Messages], "what is stale is told by the clock of AWS, which differs");
 }
 
 #[tokio::test(start_paused = true)]
@@ -226,5 +226,5 @@ async fn a_heartbeat_timeout_of_a_group_that_is_gone_decides_nothing() {
     assert_eq!(sundown.messages("terminate-hook", "stale"), 1.0);
     stage.assert_untouched(&stage.world.node_of(&instances[0]).unwrap());
     sundown.stop().await;
-    stage.end();
+    stage.end_except(&[Rule::Strangers], "the group of the hook is gone");
 }

@@ -8,8 +8,8 @@ use sundown::sim::{
     kube::{BudgetSpec, PodShape, PodSpec, PodState, Workload},
 };
 
-use super::plan::{Belongs, Budget, Group, Load, LoadKind, Loose, Plan};
-use crate::harness::Stage;
+use super::plan::{Budget, Group, Load, LoadKind, Loose, Plan};
+use crate::{harness::Stage, judge::Belongs};
 
 pub fn build(stage: &Stage, plan: &Plan) {
     let (dup, reorder, forget) = plan.disorder;

@@ -4,15 +4,14 @@
 //! its plan and its timeline; with `SUNDOWN_LOG=info` what the service says of itself too.
 
 mod build;
-mod judge;
 mod people;
 mod plan;
 mod play;
-mod story;
 
 use std::{fmt::Write as _, time::Duration};
 
-use self::{plan::Plan, play::Evidence};
+use self::plan::Plan;
+use crate::judge::{Evidence, judge, story};
 
 /// So many seeds run every time, spread over [`LANES`] tests that run side by side.
 const USUAL: u64 = 40;
@@ -39,8 +38,8 @@ fn lane(lane: u64) {
                 sundown::observe::logs::init(&filter, sundown::observe::LogFormat::Json).unwrap();
             }
             let evidence = run(seed);
-            println!("{:#?}\n{}", evidence.plan, story::timeline(&evidence));
-            let broken = judge::judge(&evidence);
+            println!("{:#?}\n{}", Plan::of(seed), story::timeline(&evidence));
+            let broken = judge(&evidence);
             assert!(broken.is_empty(), "seed {seed} breaks:\n{}", broken.join("\n"));
         }
         return;
@@ -48,7 +47,7 @@ fn lane(lane: u64) {
     let (first, many) = (number("SUNDOWN_FIRST_SEED").unwrap_or(1), number("SUNDOWN_SEEDS").unwrap_or(USUAL));
     let mut all = String::new();
     for seed in (first..first + many).filter(|s| s % LANES == lane) {
-        let broken = judge::judge(&run(seed));
+        let broken = judge(&run(seed));
         if !broken.is_empty() {
             println!("seed {seed} breaks:\n  {}", broken.join("\n  "));
             writeln!(all, "seed {seed} breaks:\n  {}", broken.join("\n  ")).unwrap();

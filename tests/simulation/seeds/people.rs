@@ -1,15 +1,16 @@
 //! What people do, and to which node or instance it is done.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sundown::sim::aws::State;
 
 use super::{
-    plan::{Act, Belongs},
+    plan::Act,
     play::{Play, Todo},
 };
+use crate::judge::Belongs;
 
 impl Play<'_> {
     pub(super) fn person(&mut self, act: &Act) {
@@ -18,6 +19,8 @@ impl Play<'_> {
         match act {
             Act::PauseAll { seconds } => {
                 self.annotate("leases", "kube-system", "sundown", "sundown.dev/pause", Some("true"));
+                let (now, end) = (self.now(), self.now() + Duration::from_secs(*seconds));
+                self.evidence.pauses.push((now, end));
                 self.after(*seconds, Todo::ResumeAll);
             }
             Act::Uncordon { pick } => {
@@ -69,6 +72,14 @@ impl Play<'_> {
                 }
             }
             other => panic!("nobody does {other:?}"),
+        }
+    }
+
+    /// Whatever pause there was is over.
+    pub(super) fn no_pause(&mut self) {
+        let now = self.now();
+        for (_, end) in &mut self.evidence.pauses {
+            *end = now.min(*end);
         }
     }
 

@@ -7,6 +7,8 @@ use sundown::sim::{
     kube::{Away, Fault as KubeFault, Match},
 };
 
+use crate::judge::{Belongs, Terms};
+
 /// Everything that happens in one run. Printed where a run fails.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -19,6 +21,8 @@ pub struct Plan {
     /// Pods by hand: on which node (counted over all of ours), and of which kind.
     pub loose: Vec<(usize, Loose)>,
     pub replicas: usize,
+    /// Kubelets write the status of their Nodes every ten seconds, as real ones do.
+    pub busy_kubelets: bool,
     /// Probabilities that the queue duplicates, reorders, and forgets deletes.
     pub disorder: (f64, f64, f64),
     /// In milliseconds after the start.
@@ -40,18 +44,6 @@ pub struct Group {
     pub replaces: bool,
     /// It has a launch hook.
     pub launch_hook: bool,
-}
-
-/// Whose the nodes of a group are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Belongs {
-    Us,
-    /// Another cluster's: no Nodes here.
-    OtherCluster,
-    /// Nodes of this cluster that Karpenter looks after.
-    Karpenter,
-    /// Nodes that somebody told us to leave alone.
-    Ignored,
 }
 
 /// A workload and its budget.
@@ -225,21 +217,6 @@ impl Act {
             _ => return None,
         })
     }
-
-    /// The world may differ from what budgets say it is.
-    pub fn blurs_budgets(&self) -> bool {
-        matches!(
-            self,
-            Self::FreezeDisruption { .. }
-                | Self::DeletePod { .. }
-                | Self::KubeletLost { .. }
-                | Self::EndInEc2 { .. }
-                | Self::Reboot { .. }
-                | Self::DeleteNode { .. }
-                | Self::Spot { .. }
-                | Self::Capacity { .. }
-        )
-    }
 }
 
 struct Dice(fastrand::Rng);
@@ -272,7 +249,18 @@ impl Plan {
         let disorder = if d.chance(0.3) { (0.2, 0.3, 0.1) } else { (0.0, 0.0, 0.0) };
         let replicas = if d.chance(0.4) { 2 } else { 1 };
         let acts = acts(&mut d, &groups);
-        Self { seed, flags, drain_timeout, groups, loads, loose, replicas, disorder, acts }
+        let busy_kubelets = seed / 2 % 2 == 0;
+        Self { seed, flags, drain_timeout, groups, loads, loose, replicas, busy_kubelets, disorder, acts }
+    }
+
+    /// What the run is held to.
+    pub fn terms(&self) -> Terms {
+        Terms {
+            groups: self.groups.iter().map(|g| (g.name.clone(), g.belongs)).collect(),
+            drain_timeout: self.drain_timeout,
+            graces: self.loads.iter().map(|l| (l.name.clone(), l.grace)).collect(),
+            calm: self.is_calm(),
+        }
     }
 
     /// Nothing is broken in this run.

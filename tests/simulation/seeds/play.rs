@@ -1,13 +1,13 @@
 //! Plays a plan and brings back what is to be judged.
 
-use std::{cell::Cell, collections::BTreeMap, sync::Once, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use serde_json::json;
 use sundown::sim::{
     WorldSettings,
-    aws::{ActionReport, Call, Deletion, FaultRule, How, InstanceChange, SpotAction, State},
-    kube::{Entry, Match, Request, Rule, RuleId},
+    aws::{Call, FaultRule, How, InstanceChange, SpotAction, State},
+    kube::{Match, Request, Rule, RuleId},
 };
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -16,35 +16,10 @@ use super::{
     people::{old_notice, record},
     plan::{Act, Plan},
 };
-use crate::harness::{Replica, Stage};
-
-/// All that a judge may look at.
-pub struct Evidence {
-    pub plan: Plan,
-    pub begun: Timestamp,
-    pub ended: Timestamp,
-    /// What had not come to rest.
-    pub restless: Vec<String>,
-    pub entries: Vec<Entry>,
-    pub requests: Vec<Request>,
-    pub calls: Vec<Call>,
-    pub actions: Vec<ActionReport>,
-    pub deletions: Vec<Deletion>,
-    pub changes: Vec<InstanceChange>,
-    /// The Node that an instance has or had.
-    pub nodes: BTreeMap<String, String>,
-    /// Which group an instance belongs to.
-    pub groups: BTreeMap<String, String>,
-    /// While something was broken, or nobody led; and a while after.
-    pub excuses: Vec<(Timestamp, Timestamp)>,
-    /// What people did to a node.
-    pub hands: Vec<(Timestamp, String, &'static str)>,
-    pub panics: usize,
-    /// From when to when which replica ran.
-    pub lives: Vec<(usize, Timestamp, Option<Timestamp>)>,
-    /// Requests and calls in the last minute, in which nothing happened any more.
-    pub idle: usize,
-}
+use crate::{
+    harness::{Replica, Stage},
+    judge::Evidence,
+};
 
 pub(super) enum Todo {
     Act(Act),
@@ -70,33 +45,19 @@ pub(super) struct Play<'a> {
     pub(super) evidence: Evidence,
 }
 
-thread_local! { static PANICS: Cell<usize> = const { Cell::new(0) }; }
-
-/// A panic in a task is swallowed by its handle; here it is counted.
-fn count_panics() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            PANICS.with(|n| n.set(n.get() + 1));
-            before(info);
-        }));
-    });
-    PANICS.with(|n| n.set(0));
-}
-
 /// The longest that a run may take to come to rest.
 const LIMIT: Duration = Duration::from_secs(3600);
 
 pub async fn play(plan: &Plan) -> Evidence {
-    count_panics();
-    let stage = Stage::with(WorldSettings::seeded(plan.seed));
+    let mut settings = WorldSettings::seeded(plan.seed);
+    settings.kube.timing.node_status = plan.busy_kubelets.then(|| Duration::from_secs(10));
+    let stage = Stage::with(settings);
     let changed = stage.world.aws.subscribe();
     build(&stage, plan);
     stage.pass(90).await;
     let begun = stage.clock.now();
     let evidence = Evidence {
-        plan: plan.clone(),
+        terms: plan.terms(),
         begun,
         ended: begun,
         restless: Vec::new(),
@@ -109,9 +70,13 @@ pub async fn play(plan: &Plan) -> Evidence {
         nodes: BTreeMap::new(),
         groups: BTreeMap::new(),
         excuses: Vec::new(),
+        frozen: Vec::new(),
+        pauses: Vec::new(),
         hands: Vec::new(),
+        acts: plan.acts.iter().map(|(at, act)| (begun + Duration::from_millis(20_000 + at), format!("{act:?}"))).collect(),
         panics: 0,
         lives: Vec::new(),
+        thefts: 0,
         idle: 0,
     };
     let replicas = (0..plan.replicas).map(|_| None).collect();
@@ -235,7 +200,7 @@ impl Play<'_> {
         for replica in self.replicas.into_iter().flatten() {
             replica.stop().await;
         }
-        self.evidence.panics = PANICS.with(Cell::get);
+        self.evidence.panics = self.stage.panics();
         self.stage.end_unjudged();
         self.evidence
     }
@@ -253,7 +218,10 @@ impl Play<'_> {
             Todo::Resume(node) => {
                 self.annotate("nodes", "", &node, "sundown.dev/pause", None);
             }
-            Todo::ResumeAll => self.annotate("leases", "kube-system", "sundown", "sundown.dev/pause", None),
+            Todo::ResumeAll => {
+                self.annotate("leases", "kube-system", "sundown", "sundown.dev/pause", None);
+                self.no_pause();
+            }
             Todo::KubeletBack(node) => kube.kubelet_back(&node),
         }
     }
@@ -314,6 +282,7 @@ impl Play<'_> {
             }
             Act::FreezeDisruption { seconds } => {
                 kube.freeze_disruption_controller(true);
+                self.evidence.frozen.push((now, now + Duration::from_secs(*seconds)));
                 self.after(*seconds, Todo::Thaw);
             }
             Act::Kill { replica, down } | Act::Term { replica, down } => {
@@ -330,8 +299,14 @@ impl Play<'_> {
                     self.after(*down, Todo::Start(replica));
                 }
             }
-            Act::DeleteLease => drop(kube.delete("leases", "kube-system", "sundown")),
+            Act::DeleteLease => {
+                // The annotation that pauses goes with it.
+                self.no_pause();
+                self.evidence.thefts += 1;
+                kube.delete("leases", "kube-system", "sundown");
+            }
             Act::StealLease => {
+                self.evidence.thefts += 1;
                 let time = now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
                 kube.edit("leases", "kube-system", "sundown", |l| {
                     l["spec"]["holderIdentity"] = json!("thief");

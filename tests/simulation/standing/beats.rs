@@ -132,12 +132,15 @@ async fn c60_c66_an_action_that_somebody_else_ended_is_beaten_once_more_and_the_
     stage.pass(40).await;
     let before = stage.action(&instance).beats.len();
     assert!(before >= 1);
+    let deadline = sundown.drain(&node).unwrap().ends_at;
+    assert!(deadline.is_some());
     assert!(stage.world.aws.complete_as("ops", "asg", "drain", &instance, HookResult::Continue));
     stage.pass(120).await;
     let action = stage.action(&instance);
     assert_eq!(action.late_calls.len(), 1, "one more heartbeat tells, and no further one: {action:?}");
     assert_eq!(sundown.metric("heartbeats_total{result=\"over\"}"), 1.0);
     assert_eq!(sundown.drain(&node).unwrap().drained, None, "the drain goes on");
+    assert_eq!(sundown.drain(&node).unwrap().ends_at, deadline, "under the deadline that stands");
     stage.until(60, "the node is drained", || sundown.drain(&node).unwrap().drained.is_some()).await;
     assert_eq!(sundown.drain(&node).unwrap().phase, "empty");
     stage.until(5, "what is gone is not completed", || sundown.metric("completions_total{result=\"gone\"}") == 1.0).await;
@@ -208,6 +211,26 @@ async fn c63_a_hook_that_cannot_be_described_is_beaten_as_if_it_had_thirty_secon
     stage.until(200, "the action is completed", || stage.is_over(&instance)).await;
     assert!(stage.action(&instance).beats.len() <= beats + 1);
     stage.completed_once(&instance);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn c63_a_hook_that_is_gone_when_its_event_is_read_is_drained_for_and_not_asked_about_for_ever() {
+    let stage = Stage::new(632);
+    let instance = stage.group(2, 600).remove(0);
+    stage.slow_pod(&instance, "slow", 100);
+    // An action that does not move the instance, and a hook that is removed before anybody reads of it.
+    stage.world.aws.other_action("asg", "drain", &instance, &[]).unwrap();
+    stage.world.aws.remove_hook("asg", "drain");
+    let sundown = stage.lead("sundown-0", &[]).await;
+    stage.until(10, "the node is cordoned", || stage.is_cordoned(&instance)).await;
+    stage.until(150, "it is drained", || sundown.metric("drains_total{end=\"empty\"}") == 1.0).await;
+    stage.until(5, "nothing is owed", || sundown.metric("hooks_owed") == 0.0).await;
+    stage.pass(300).await;
+    let describes = stage.world.aws.count("autoscaling:DescribeLifecycleHooks");
+    assert!((1..=10).contains(&describes), "{describes} descriptions");
+    assert!(stage.action(&instance).late_calls.len() <= 1, "{:?}", stage.action(&instance));
     sundown.stop().await;
     stage.end();
 }

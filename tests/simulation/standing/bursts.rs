@@ -1,16 +1,17 @@
 //! Many interruptions at once, and several of one node.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use sundown::{
     domain::MomentExt as _,
     sim::{
+        WorldSettings,
         aws::{SpotAction, State},
         kube::{Fact, Fault, Match, Rule, Workload},
     },
 };
 
-use super::hook;
+use super::{hook, s};
 use crate::harness::Stage;
 
 fn patches(stage: &Stage) -> usize {
@@ -44,6 +45,28 @@ async fn c76_c77_a_hundred_spot_notices_at_once_are_all_accepted_with_one_patch_
     let astray = bound.filter(|e| matches!(&e.fact, Fact::Bound(pod) if names.contains(&pod.node))).count();
     assert_eq!(astray, 0);
     assert!(names.iter().all(|n| stage.world.kube.pods_on(n).is_empty()), "all are drained in time");
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn c77_kubelets_that_write_their_status_meanwhile_lose_no_notice_and_cost_few_conflicts() {
+    let mut settings = WorldSettings::seeded(770);
+    settings.kube.timing.node_status = Some(s(10));
+    let stage = Stage::with(settings);
+    let instances = stage.spot_group(200);
+    stage.pass(30).await;
+    let sundown = stage.lead("sundown-0", &[]).await;
+    // From the reading of a Node to the arrival of its PATCH there is time for a kubelet.
+    stage.world.kube.inject(Rule::always(Match::of("patch", "nodes"), Fault::Slow(Duration::from_millis(300))));
+    instances[..100].iter().for_each(|i| stage.world.aws.spot_interruption(i, SpotAction::Terminate));
+    stage.until(2, "all are cordoned", || instances[..100].iter().all(|i| stage.is_cordoned(i))).await;
+    let patches: Vec<_> = stage.world.kube.requests().into_iter().filter(|r| r.verb == "patch" && r.resource == "nodes").collect();
+    let conflicts = patches.iter().filter(|r| r.status == 409).count();
+    assert!((1..=15).contains(&conflicts), "{conflicts} conflicts");
+    assert!(patches.len() <= 100 + conflicts, "{} patches", patches.len());
+    stage.until(2, "their messages are deleted", || stage.in_queue() == 0).await;
+    assert_eq!(sundown.messages("spot", "accepted"), 100.0);
     sundown.stop().await;
     stage.end();
 }
@@ -158,7 +181,13 @@ async fn c79_a_node_that_is_gone_before_its_message_is_read_is_completed_without
     // The instance of the hook still runs: it might become a Node yet, so it is beaten and completed five minutes after its launch.
     stage.until(310, "the action is completed", || stage.is_over(&hooked)).await;
     stage.completed_once(&hooked);
+    let (launched, ended) = (stage.world.aws.instance(&hooked).unwrap().launched, stage.action(&hooked).end.unwrap().at);
+    let bound = (launched + s(300)).max(stage.action(&hooked).started);
+    let after = ended.duration_since(bound).as_secs_f64();
+    assert!((0.0..=5.0).contains(&after), "{after} s after it could no longer become a Node");
     stage.until(60, "all messages are deleted", || stage.in_queue() == 0).await;
+    assert_eq!(stage.removals(), []);
+    assert_eq!((patches(&stage), sundown.metric("drains_active")), (0, 0.0), "without a drain");
     assert_eq!(sundown.messages("terminate-hook", "completed"), 1.0);
     assert_eq!(sundown.metric("hooks_owed"), 0.0);
     sundown.stop().await;

@@ -1,9 +1,11 @@
 //! What AWS does to us: throttling, failures, half-open sockets, credentials that expire, queues and hooks that go.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use sundown::{
     domain::MomentExt,
     sim::{
-        aws::{Fault as AwsFault, FaultRule, How, QueueSettings, Verdict},
+        aws::{Fault as AwsFault, FaultRule, HookResult, How, QueueSettings, Verdict},
         kube::{Away, Fault, Match, Rule},
     },
 };
@@ -117,6 +119,17 @@ async fn c81_half_of_all_calls_throttled_lose_nothing() {
         let calls: u64 = stage.world.aws.counts().iter().filter(|(k, _)| k.contains(api)).flat_map(|(_, v)| v.values()).sum();
         assert!(calls <= most, "{calls} calls of {api}");
     }
+    // Retries have jitter: those of different hooks do not march in step.
+    let mut last = BTreeMap::new();
+    let mut pauses = BTreeSet::new();
+    let mut retries = 0;
+    for call in stage.world.aws.calls().into_iter().filter(|c| c.api == "autoscaling:CompleteLifecycleAction") {
+        if let Some(before) = last.insert(call.object.clone(), call.at) {
+            retries += 1;
+            pauses.insert(call.at.duration_since(before).as_millis() / 10);
+        }
+    }
+    assert!(retries >= 10 && pauses.len() * 2 >= retries, "{retries} retries after {pauses:?} hundredths of a second");
     sundown.stop().await;
     stage.end();
 }
@@ -145,6 +158,25 @@ async fn c84_what_passes_is_tried_again_and_what_is_refused_for_good_is_not() {
         sundown.stop().await;
         stage.end();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c84_a_completion_that_aws_refuses_as_invalid_is_sent_once() {
+    let stage = Stage::new(844);
+    let instance = stage.group(2, 300).remove(0);
+    stage.slow_pod(&instance, "slow", 50);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    stage.world.aws.other_action("asg", "drain", &instance, &[]).unwrap();
+    stage.pass(45).await;
+    // Over by other hands between two heartbeats: nothing but the completion can tell, with a ValidationError.
+    assert!(stage.world.aws.complete_as("ops", "asg", "drain", &instance, HookResult::Continue));
+    stage.until(30, "it is known", || sundown.metric("completions_total{result=\"gone\"}") == 1.0).await;
+    stage.pass(300).await;
+    assert_eq!(stage.world.aws.count("autoscaling:CompleteLifecycleAction"), 1);
+    assert_eq!(stage.action(&instance).late_calls.len(), 1);
+    assert_eq!(sundown.metric("completions_total{result=\"failed\"}"), 0.0);
+    sundown.stop().await;
+    stage.end();
 }
 
 #[tokio::test(start_paused = true)]

@@ -49,8 +49,12 @@ async fn c51_a_pod_that_ignores_its_signal_gets_its_whole_grace_within_the_one_d
     stage.pass(9_580).await;
     assert_eq!(stage.removals(), []);
     stage.pass(1_150).await;
+    assert!(!stage.is_over(&instance), "its grace is not over");
     stage.until(100, "the action is completed", || stage.is_over(&instance)).await;
     stage.completed_once(&instance);
+    let action = stage.action(&instance);
+    let took = action.end.as_ref().unwrap().at.since_or_zero(action.started).as_secs();
+    assert!((10_785..=10_800).contains(&took), "with the deadline, not before and not after: {took}");
     let removals = stage.removals();
     assert_eq!(removals.len(), 1, "nothing cuts it short: {removals:?}");
     assert!((1_199..=1_200).contains(&removals[0].1), "{removals:?}");

@@ -114,3 +114,20 @@ async fn s29_a_frozen_controller_leaves_statuses_stale() {
     pass(1).await;
     evict(&kube, "a").await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_is_not_looked_at_again_for_a_pod_whose_labels_stop_matching() {
+    let kube = with_nodes(1);
+    for name in ["a", "b"] {
+        kube.add_pod(&PodSpec::on("n0", "shop", name).label("app", "web"));
+    }
+    kube.add_budget(&BudgetSpec::for_app("shop", "web").min(1));
+    pass(10).await;
+    assert_eq!(budget(&kube, "web").await, (2, 1, 2, 1));
+    kube.edit("pods", "shop", "a", |p| p["metadata"]["labels"]["app"] = "other".into());
+    pass(10).await;
+    assert_eq!(budget(&kube, "web").await, (2, 1, 2, 1), "as it was");
+    kube.set_pod_ready("shop", "b", false);
+    pass(1).await;
+    assert_eq!(budget(&kube, "web").await, (1, 1, 0, 0), "when another pod makes it look");
+}

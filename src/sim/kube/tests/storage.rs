@@ -192,3 +192,25 @@ async fn custom_resources_are_served() {
     let patched = api.patch_status("d", &PatchParams::default(), &Patch::Merge(json!({ "status": { "phase": "Draining" } }))).await.unwrap();
     assert_eq!(patched.data["status"]["phase"], "Draining");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_not_replaced_without_its_version() {
+    let kube = cluster();
+    let api: Api<Lease> = Api::namespaced(kube.client(), "default");
+    let lease: Lease = serde_json::from_value(json!({ "metadata": { "name": "l" }, "spec": {} })).unwrap();
+    api.create(&PostParams::default(), &lease).await.unwrap();
+    let refused = status(api.replace("l", &PostParams::default(), &lease).await.unwrap_err());
+    assert_eq!((refused.code, refused.reason.as_str()), (422, "Invalid"));
+    assert!(refused.message.contains("must be specified for an update"), "{}", refused.message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_exactly_an_older_version_is_not_answered_with_the_newest() {
+    let kube = with_nodes(1);
+    let old = kube.revision();
+    kube.edit("nodes", "", "n0", |n| n["metadata"]["labels"]["a"] = "b".into());
+    let older = ListParams::default().at(&old.to_string()).matching(kube::api::VersionMatch::Exact);
+    assert_eq!(status(nodes(&kube).list(&older).await.unwrap_err()).code, 410);
+    let newest = ListParams::default().at(&kube.revision().to_string()).matching(kube::api::VersionMatch::Exact);
+    assert_eq!(nodes(&kube).list(&newest).await.unwrap().items.len(), 1);
+}

@@ -1,0 +1,211 @@
+//! The judge, judged: what a real run left is clean, and breaks the rule that is meant to be broken once it is doctored.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use sundown::sim::{
+    aws::{ActionEnd, HookResult, SpotAction, Verdict},
+    kube::{BudgetSpec, Fact, PodShape, PodSpec},
+};
+
+use super::{Belongs, Evidence, Judge, Rule, judge, judge_any};
+use crate::harness::{Replica, Stage};
+
+async fn led(stage: &Stage) -> Replica {
+    stage.pass(30).await;
+    let sundown = stage.start("sundown-0", &[]);
+    stage.until(30, "it leads", || sundown.metric("leader") == 1.0 && sundown.readiness.missing().is_empty()).await;
+    sundown
+}
+
+/// Puts a pod on an instance's node that takes ten seconds to stop; its budget lets it go or not.
+fn pod(stage: &Stage, instance: &str, name: &str, allowed: i32) {
+    let node = stage.world.node_of(instance).unwrap();
+    let seconds = |s| Some(Duration::from_secs(s));
+    let shape = PodShape { grace: seconds(30), stop: seconds(10), ..PodShape::default() };
+    stage.world.kube.add_pod(&PodSpec::on(node, "load", name).shape(shape).label("app", name));
+    stage.world.kube.add_budget(&BudgetSpec::for_app("load", name).max(allowed));
+}
+
+/// A hook was drained and completed.
+async fn hooked() -> Evidence {
+    let stage = Stage::new(1);
+    let instance = stage.group(1, 60).remove(0);
+    let node = stage.world.node_of(&instance).unwrap();
+    let shape = PodShape { grace: Some(Duration::from_secs(30)), stop: Some(Duration::from_secs(10)), ..PodShape::default() };
+    stage.world.kube.add_pod(&PodSpec::on(node, "load", "web-0").shape(shape));
+    let sundown = led(&stage).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.until(60, "it is completed", || stage.actions(&instance).iter().any(|a| a.end.is_some())).await;
+    stage.until(5, "its message is deleted", || stage.in_queue() == 0).await;
+    sundown.stop().await;
+    let mut evidence = stage.evidence();
+    evidence.terms.calm = true;
+    stage.end();
+    assert_eq!(judge(&evidence), Vec::<String>::new());
+    evidence
+}
+
+/// A spot notice came; the budget of one of two pods never lets it go.
+async fn reclaimed() -> Evidence {
+    let stage = Stage::new(2);
+    let instance = stage.spot_group(1).remove(0);
+    let node = stage.world.node_of(&instance).unwrap();
+    stage.world.kube.add_pod(&PodSpec::on(node, "load", "web-0").shape(PodShape { grace: Some(Duration::from_secs(30)), ..PodShape::default() }));
+    pod(&stage, &instance, "quorum-0", 0);
+    let sundown = led(&stage).await;
+    stage.world.aws.spot_interruption(&instance, SpotAction::Terminate);
+    stage.pass(118).await;
+    sundown.stop().await;
+    let mut evidence = stage.evidence();
+    evidence.terms.calm = true;
+    stage.end();
+    assert_eq!(judge(&evidence), Vec::<String>::new());
+    evidence
+}
+
+fn when(evidence: &Evidence, what: impl Fn(&Fact) -> bool) -> Timestamp {
+    evidence.entries.iter().find(|e| what(&e.fact)).expect("it happened").at
+}
+
+#[track_caller]
+fn breaks(broken: &[String], rule: &str) {
+    assert!(broken.iter().any(|b| b.contains(rule)), "no word of {rule:?}: {broken:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_touched_without_a_record_is_seen() {
+    let mut evidence = hooked().await;
+    for entry in &mut evidence.entries {
+        if let Fact::Annotated { annotations, .. } = &mut entry.fact {
+            annotations.remove("sundown.dev/record");
+        }
+    }
+    breaks(&judge_any(&evidence, &[]), "no open record");
+    breaks(&judge(&evidence), "no open record");
+    let except = [Rule::OpenRecord, Rule::Messages];
+    assert_eq!(judge_any(&evidence, &except), Vec::<String>::new(), "a test can say that it does not hold");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_before_the_node_is_empty_is_seen() {
+    let mut evidence = hooked().await;
+    let evicted = when(&evidence, |f| matches!(f, Fact::Evicted { .. }));
+    evidence.actions[0].end.as_mut().unwrap().at = evicted + Duration::from_secs(1);
+    breaks(&judge_any(&evidence, &[]), "was completed before");
+    assert_eq!(judge_any(&evidence, &[Rule::NotTooEarly]), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_for_what_is_not_ours_is_seen() {
+    let mut evidence = hooked().await;
+    evidence.terms.groups.insert("asg".to_owned(), Belongs::OtherCluster);
+    let broken = judge_any(&evidence, &[]);
+    breaks(&broken, "autoscaling:CompleteLifecycleAction for asg/drain/");
+    breaks(&broken, "patch of ");
+    assert_eq!(judge_any(&evidence, &[Rule::Strangers]), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_deleted_before_its_record_is_written_is_seen() {
+    let mut evidence = hooked().await;
+    let of_hook = evidence.deletions.iter_mut().find(|d| d.body.contains("LifecycleHookName")).unwrap();
+    of_hook.at = evidence.actions[0].started - Duration::from_millis(1);
+    breaks(&judge_any(&evidence, &[]), "before its intent was durable");
+    assert_eq!(judge_any(&evidence, &[Rule::Messages]), Vec::<String>::new());
+    let mut evidence = reclaimed().await;
+    let cordoned = when(&evidence, |f| matches!(f, Fact::Cordoned(_)));
+    let of_spot = evidence.deletions.iter_mut().find(|d| d.body.contains("Spot Instance")).unwrap();
+    of_spot.at = cordoned - Duration::from_millis(1);
+    breaks(&judge_any(&evidence, &[]), "before its intent was durable");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_after_the_completion_is_seen_and_one_after_a_lost_answer_is_not() {
+    let mut evidence = hooked().await;
+    let end = evidence.actions[0].end.clone().unwrap();
+    evidence.actions[0].late_calls.push(end.at + Duration::from_secs(30));
+    breaks(&judge_any(&evidence, &[]), "after its end");
+    assert_eq!(judge_any(&evidence, &[Rule::LateCalls]), Vec::<String>::new());
+    let mut lost = evidence.clone();
+    let completion = lost.calls.iter_mut().find(|c| c.api == "autoscaling:CompleteLifecycleAction").unwrap();
+    completion.outcome = sundown::sim::aws::Outcome::LostAfter;
+    assert_eq!(judge_any(&lost, &[]), Vec::<String>::new(), "the second call has to find out");
+    evidence.actions[0].end = Some(ActionEnd { verdict: Verdict::TimedOut(HookResult::Continue), by: String::new(), ..end });
+    assert_eq!(judge_any(&evidence, &[]), Vec::<String>::new(), "one that was on its way when AWS ended it");
+    evidence.actions[0].late_calls.push(evidence.ended);
+    breaks(&judge_any(&evidence, &[]), "after its end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_writes_released_and_evicts_nobody_is_seen() {
+    let mut evidence = reclaimed().await;
+    assert_eq!(Judge::of(&evidence).asked(), 2, "both pods are looked at");
+    let ours = |by: &str| by.starts_with("sundown");
+    evidence.requests.retain(|r| !(ours(&r.client) && r.resource == "pods" && ["create", "delete"].contains(&r.verb.as_str())));
+    evidence.entries.retain(|e| !matches!(e.fact, Fact::Evicted { .. } | Fact::Deleted { .. } | Fact::PodGone(_) | Fact::PodFinished(_)));
+    breaks(&judge(&evidence), "nobody asked");
+    let mut paused = evidence.clone();
+    paused.pauses.push((evidence.begun, evidence.ended));
+    assert_eq!(judge(&paused), Vec::<String>::new(), "a pause is a reason");
+    evidence.excuses.push((evidence.begun, evidence.ended));
+    assert_eq!(judge(&evidence), Vec::<String>::new(), "trouble is a reason");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_force_that_takes_more_grace_than_it_must_is_seen() {
+    let mut evidence = reclaimed().await;
+    let forced = evidence.entries.iter_mut().find_map(|e| match &mut e.fact {
+        Fact::Deleted { grace, .. } if e.by.starts_with("sundown") => Some(grace),
+        _ => None,
+    });
+    let grace = forced.expect("one was forced");
+    assert!((28..=30).contains(grace), "{grace}");
+    *grace = 5;
+    breaks(&judge(&evidence), "got a grace of 5 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_force_of_a_pod_whose_namesake_was_asked_is_seen() {
+    let mut evidence = reclaimed().await;
+    let forced = when(&evidence, |f| matches!(f, Fact::Deleted { .. }));
+    let successor = evidence.entries.iter_mut().find(|e| matches!(&e.fact, Fact::Bound(p) if p.name == "quorum-0")).unwrap();
+    successor.at = forced - Duration::from_millis(1);
+    breaks(&judge(&evidence), "quorum-0 was deleted and never asked to go");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removal_in_a_pause_is_seen() {
+    let mut evidence = reclaimed().await;
+    let forced = when(&evidence, |f| matches!(f, Fact::Deleted { .. }));
+    evidence.pauses.push((forced - Duration::from_secs(1), evidence.ended));
+    assert_eq!(judge(&evidence), Vec::<String>::new(), "it takes two seconds to be known");
+    evidence.pauses = vec![(forced - Duration::from_secs(3), evidence.ended)];
+    breaks(&judge(&evidence), "has been paused since");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_eviction_that_overruns_a_budget_is_seen_unless_the_budget_could_not_know() {
+    let mut evidence = reclaimed().await;
+    let evicted = evidence.entries.iter_mut().find(|e| matches!(e.fact, Fact::Evicted { .. })).unwrap();
+    let at = evicted.at;
+    if let Fact::Evicted { overrun, .. } = &mut evicted.fact {
+        overrun.push("web".to_owned());
+    }
+    breaks(&judge(&evidence), "overran");
+    evidence.frozen.push((at - Duration::from_secs(9), at + Duration::from_secs(9)));
+    assert_eq!(judge(&evidence), Vec::<String>::new());
+    evidence.frozen = vec![(at - Duration::from_secs(9), at - Duration::from_secs(5))];
+    breaks(&judge(&evidence), "overran");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stage_in_which_a_task_panics_fails() {
+    let stage = Stage::new(3);
+    assert_eq!(stage.broken(&[]), Vec::<String>::new());
+    let task = tokio::spawn(async { panic!("nobody waits for this task") });
+    assert!(task.await.is_err());
+    breaks(&stage.broken(&[]), "1 panics in tasks");
+    assert!(Stage::new(4).broken(&[]).is_empty(), "each stage counts its own");
+    stage.end_unjudged();
+}

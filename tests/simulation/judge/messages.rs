@@ -1,0 +1,103 @@
+//! Messages: none is deleted before what it asks for is written down.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{Belongs, Judge};
+
+impl Judge<'_> {
+    /// No message is deleted before what it asks for is durable, unless it asks for nothing.
+    pub(super) fn messages(&mut self) {
+        for deletion in &self.evidence.deletions {
+            if event(&deletion.body).is_none() {
+                self.broken(deletion.at, format!("a message that nobody understands was deleted: {:?}", deletion.body));
+            }
+        }
+        self.intents();
+    }
+
+    /// The same of the messages that are about an instance. There are others that are for nobody here, and deleted.
+    pub(super) fn intents(&mut self) {
+        for deletion in &self.evidence.deletions {
+            let Some(event) = event(&deletion.body) else { continue };
+            let kept = match event.hook.as_ref() {
+                Some((group, hook)) => {
+                    !self.is_ours(group, hook)
+                        || event.launch
+                        || self.story.told(&event.instance, deletion.at).iter().any(|t| t.hook.as_ref() == event.hook.as_ref())
+                        || self.is_over(&event, deletion.at)
+                }
+                None => self.is_settled(&event, deletion.at),
+            };
+            if !kept {
+                self.broken(deletion.at, format!("a message was deleted before its intent was durable: {}", deletion.body));
+            }
+        }
+    }
+
+    /// No action of this event's hook is open any more.
+    fn is_over(&self, event: &Event, at: Timestamp) -> bool {
+        let mut of_it = self.evidence.actions.iter().filter(|a| {
+            a.instance == event.instance
+                && event.hook.as_ref().is_some_and(|(g, h)| *g == a.group && *h == a.hook)
+                && event.token.as_ref().is_none_or(|t| *t == a.token)
+        });
+        of_it.all(|a| a.end.as_ref().is_some_and(|e| e.at <= at))
+    }
+
+    /// Spot, capacity, states: written down, or nothing of ours to write it on, or stale.
+    fn is_settled(&self, event: &Event, at: Timestamp) -> bool {
+        let ours = self.evidence.groups.get(&event.instance).and_then(|g| self.belongs(g)) == Some(Belongs::Us);
+        let told = self.story.told(&event.instance, at);
+        let never_read = ![
+            "EC2 Spot Instance Interruption Warning",
+            "EC2 Capacity Reservation Instance Interruption Warning",
+            "EC2 Instance State-change Notification",
+        ]
+        .contains(&event.kind.as_str());
+        let ends = ["stopping", "stopped", "shutting-down", "terminated"].contains(&event.state.as_str());
+        let harmless = event.kind.contains("State-change") && !ends;
+        let known = told.iter().any(|t| t.event == event.id);
+        // To one that is drained already (or was), it says nothing new.
+        let repeat = !told.is_empty();
+        let node = self.evidence.nodes.get(&event.instance);
+        let no_node = node.is_none_or(|n| self.story.node_gone(n, at) || self.story.page(n, at).is_none());
+        let age = at.duration_since(event.time).as_secs();
+        let stale = age > if event.state.is_empty() { 118 } else { 58 };
+        !ours || never_read || harmless || known || repeat || no_node || stale
+    }
+}
+
+/// A message, as far as it matters here.
+struct Event {
+    kind: String,
+    id: String,
+    time: Timestamp,
+    instance: String,
+    state: String,
+    hook: Option<(String, String)>,
+    token: Option<String>,
+    launch: bool,
+}
+
+fn event(body: &str) -> Option<Event> {
+    let outer: Value = serde_json::from_str(body).ok()?;
+    let text = |v: &Value, key: &str| v[key].as_str().map(str::to_owned);
+    if text(&outer, "source").is_some_and(|s| !["aws.ec2", "aws.autoscaling"].contains(&s.as_str())) {
+        return None;
+    }
+    let (detail, kind) = match text(&outer, "detail-type") {
+        Some(kind) => (outer["detail"].clone(), kind),
+        None => (outer.clone(), text(&outer, "LifecycleTransition")?),
+    };
+    Some(Event {
+        launch: kind.contains("launch") || kind.contains("LAUNCHING"),
+        kind,
+        id: text(&outer, "id").unwrap_or_default(),
+        time: text(&outer, "time").or_else(|| text(&outer, "Time"))?.parse().ok()?,
+        instance: text(&detail, "EC2InstanceId").or_else(|| text(&detail, "instance-id"))?,
+        state: text(&detail, "state").unwrap_or_default(),
+        hook: text(&detail, "AutoScalingGroupName").zip(text(&detail, "LifecycleHookName")),
+        token: text(&detail, "LifecycleActionToken"),
+    })
+}

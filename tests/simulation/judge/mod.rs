@@ -1,0 +1,231 @@
+//! What every run must keep to, whatever happened in it: rules that share no code with the service, over evidence that the embedded AWS and
+//! the embedded Kubernetes give.
+
+mod actions;
+mod asked;
+mod budgets;
+mod doctored;
+mod messages;
+mod pods;
+pub mod story;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use jiff::Timestamp;
+use sundown::sim::{
+    aws::{ActionReport, Call, Deletion, InstanceChange},
+    kube::{Entry, Request},
+};
+
+use self::story::{Story, is_open};
+
+/// All that a judge may look at.
+#[derive(Debug, Clone)]
+pub struct Evidence {
+    pub terms: Terms,
+    pub begun: Timestamp,
+    pub ended: Timestamp,
+    /// What had not come to rest.
+    pub restless: Vec<String>,
+    pub entries: Vec<Entry>,
+    pub requests: Vec<Request>,
+    pub calls: Vec<Call>,
+    pub actions: Vec<ActionReport>,
+    pub deletions: Vec<Deletion>,
+    pub changes: Vec<InstanceChange>,
+    /// The Node that an instance has or had.
+    pub nodes: BTreeMap<String, String>,
+    /// Which group an instance belongs to.
+    pub groups: BTreeMap<String, String>,
+    /// While something was broken, or nobody led; and a while after.
+    pub excuses: Vec<(Timestamp, Timestamp)>,
+    /// While the disruption controller stood still.
+    pub frozen: Vec<(Timestamp, Timestamp)>,
+    /// While everything was paused.
+    pub pauses: Vec<(Timestamp, Timestamp)>,
+    /// What people did to a node.
+    pub hands: Vec<(Timestamp, String, &'static str)>,
+    /// What was made to happen, in words.
+    pub acts: Vec<(Timestamp, String)>,
+    pub panics: usize,
+    /// From when to when which replica ran.
+    pub lives: Vec<(usize, Timestamp, Option<Timestamp>)>,
+    /// Times at which the Lease was taken from whoever held it.
+    pub thefts: usize,
+    /// Requests and calls in the last minute, in which nothing happened any more.
+    pub idle: usize,
+}
+
+/// What a run is held to.
+#[derive(Debug, Clone)]
+pub struct Terms {
+    pub groups: BTreeMap<String, Belongs>,
+    /// `--drain-timeout` in seconds.
+    pub drain_timeout: u64,
+    /// Grace periods by the beginning of a pod's name, in the namespace `load`.
+    pub graces: Vec<(String, u64)>,
+    /// Nothing is broken in this run.
+    pub calm: bool,
+}
+
+/// Whose the nodes of a group are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Belongs {
+    Us,
+    /// Another cluster's: no Nodes here.
+    OtherCluster,
+    /// Nodes of this cluster that Karpenter looks after.
+    Karpenter,
+    /// Nodes that somebody told us to leave alone.
+    Ignored,
+}
+
+/// A rule that holds in every run. A test that makes a world in which one cannot hold says which, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// Pods are touched on Nodes with an open record only.
+    OpenRecord,
+    /// Nothing is completed before its node is empty.
+    NotTooEarly,
+    /// What is not ours is left alone.
+    Strangers,
+    /// No message is deleted before its intent is durable.
+    Messages,
+    /// Nobody calls for an action that is completed.
+    LateCalls,
+}
+
+/// What was broken, in words; nothing where all was kept.
+pub fn judge(evidence: &Evidence) -> Vec<String> {
+    let mut judge = Judge::of(evidence);
+    judge.pods();
+    judge.budgets();
+    judge.asked();
+    judge.strangers();
+    judge.actions();
+    judge.late_calls();
+    judge.messages();
+    judge.rest();
+    judge.broken
+}
+
+/// What was broken of that which holds whatever a test made of its world, except for these rules.
+pub fn judge_any(evidence: &Evidence, except: &[Rule]) -> Vec<String> {
+    let mut judge = Judge::of(evidence);
+    let holds = |rule| !except.contains(&rule);
+    if holds(Rule::OpenRecord) {
+        judge.open_records();
+    }
+    if holds(Rule::NotTooEarly) {
+        judge.none_too_early();
+    }
+    if holds(Rule::Strangers) {
+        judge.strangers();
+    }
+    if holds(Rule::Messages) {
+        judge.intents();
+    }
+    if holds(Rule::LateCalls) {
+        judge.late_calls();
+    }
+    judge.broken
+}
+
+struct Judge<'a> {
+    story: Story<'a>,
+    evidence: &'a Evidence,
+    broken: Vec<String>,
+}
+
+fn is_us(name: &str) -> bool {
+    name.starts_with("sundown")
+}
+
+const SLACK: Duration = Duration::from_millis(1500);
+
+impl<'a> Judge<'a> {
+    fn of(evidence: &'a Evidence) -> Self {
+        Self { story: Story::of(evidence), evidence, broken: Vec::new() }
+    }
+
+    fn broken(&mut self, at: Timestamp, what: String) {
+        let after = at.duration_since(self.evidence.begun).as_secs_f64();
+        self.broken.push(format!("[{after:+.3} s] {what}"));
+    }
+
+    fn belongs(&self, group: &str) -> Option<Belongs> {
+        self.evidence.terms.groups.get(group).copied()
+    }
+
+    /// Ours to complete.
+    fn is_ours(&self, group: &str, hook: &str) -> bool {
+        self.belongs(group) == Some(Belongs::Us) && !["Terminate-LC-Hook", "Launch-LC-Hook"].contains(&hook)
+    }
+
+    /// A node of somebody else's is told by its labels. Where there is no Node (any more, or as far as can be seen), only tags speak.
+    fn looks_like_ours(&self, group: &str, instance: &str, at: Timestamp) -> bool {
+        let tagged = self.belongs(group).is_some_and(|b| [Belongs::Karpenter, Belongs::Ignored].contains(&b));
+        let node = self.evidence.nodes.get(instance);
+        tagged && (node.is_none_or(|n| self.story.node_gone(n, at)) || self.troubled(at, at))
+    }
+
+    /// Something was broken, or nobody led, at some time between these two.
+    fn troubled(&self, from: Timestamp, to: Timestamp) -> bool {
+        self.evidence.excuses.iter().any(|(a, b)| *a <= to && *b >= from)
+    }
+
+    fn instance_of(&self, node: &str) -> Option<&String> {
+        self.evidence.nodes.iter().find(|(_, n)| *n == node).map(|(i, _)| i)
+    }
+
+    /// No call for another's hook, no write to another's node.
+    fn strangers(&mut self) {
+        for call in &self.evidence.calls {
+            let acts = ["autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"].contains(&call.api.as_str());
+            let mut parts = call.object.split('/');
+            let (group, hook) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+            let instance = parts.next().unwrap_or_default();
+            if acts && !self.is_ours(group, hook) && !self.looks_like_ours(group, instance, call.at) {
+                self.broken(call.at, format!("{} for {}, which is not ours", call.api, call.object));
+            }
+        }
+        let mut foreign = BTreeMap::new();
+        for (instance, node) in &self.evidence.nodes {
+            let group = self.evidence.groups.get(instance).and_then(|g| self.belongs(g));
+            if group.is_some_and(|belongs| belongs != Belongs::Us) {
+                foreign.insert(node.clone(), instance.clone());
+            }
+        }
+        for request in self.evidence.requests.iter().filter(|r| is_us(&r.client) && !["get", "list", "watch"].contains(&r.verb.as_str())) {
+            if request.resource == "nodes" && foreign.contains_key(&request.name) {
+                self.broken(request.at, format!("{} of {}, which is not ours", request.verb, request.name));
+            }
+            if !["nodes", "pods", "leases", "events"].contains(&request.resource.as_str()) {
+                self.broken(request.at, format!("{} of {}", request.verb, request.resource));
+            }
+        }
+    }
+
+    /// In the end nothing is left to do, and nothing is done.
+    fn rest(&mut self) {
+        for what in self.evidence.restless.clone() {
+            self.broken(self.evidence.ended, format!("it never came to rest: {what}"));
+        }
+        if self.evidence.panics > 0 {
+            self.broken(self.evidence.ended, format!("{} panics", self.evidence.panics));
+        }
+        if self.evidence.idle > 30 {
+            self.broken(self.evidence.ended, format!("{} calls in a minute in which nothing happened", self.evidence.idle));
+        }
+        let calm = self.evidence.terms.calm;
+        for node in self.evidence.nodes.values() {
+            let Some(page) = self.story.page(node, self.evidence.ended) else { continue };
+            let old = page.record.as_ref().is_some_and(|r| {
+                r["interruptions"].as_array().into_iter().flatten().all(|i| i["event"].as_str().is_some_and(|e| e.starts_with("old-")))
+            });
+            if calm && old && is_open(page) {
+                self.broken(self.evidence.ended, format!("{node} was drained for a notice that was minutes old"));
+            }
+        }
+    }
+}
