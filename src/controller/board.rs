@@ -92,6 +92,8 @@ impl Board {
             all.retain(|_, r| r.drained.is_none());
         }
         let before = all.get(node).filter(|r| r.instance == instance.as_str() && r.cordoned == cordoned).cloned();
+        // Begun again: something joined while its release ran.
+        let before = before.map(|r| NodeReport { drained: None, phase: "listing", ..r });
         let report = before.unwrap_or_else(|| NodeReport {
             instance: instance.to_string(),
             kind,

@@ -218,6 +218,11 @@ impl Foreman {
             }
             Word::Proof { node, event, holds } => self.proof(&node, &event, holds),
             Word::InstanceOver(node) => self.step(&node, Input::Node(drain::NodeCondition::InstanceOver)),
+            Word::HooksOver { node, uid, hooks } => {
+                if let Some(course) = self.courses.get_mut(&node).filter(|c| c.node.uid == uid) {
+                    course.over.extend(hooks);
+                }
+            }
             Word::Released { node, uid, node_gone } => self.finished(&node, &uid, node_gone),
             Word::Labelled(node, labelled) => {
                 if let Some(course) = self.courses.get_mut(&node) {

@@ -75,6 +75,15 @@ pub(in crate::controller) enum Word {
     },
     /// EC2 says that nothing runs on the instance of an unreachable node.
     InstanceOver(NodeName),
+    /// Hooks of a release whose completion was accepted, or that are verifiably gone.
+    HooksOver {
+        /// The node.
+        node: NodeName,
+        /// Its UID.
+        uid: String,
+        /// The hooks.
+        hooks: Vec<HookKey>,
+    },
     /// The end of a release: the node's drain is history.
     Released {
         /// The node.

@@ -6,6 +6,7 @@ mod bursts;
 mod clouds;
 mod completions;
 mod deadlines;
+mod joining;
 mod leaders;
 
 use std::time::Duration;
