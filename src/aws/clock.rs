@@ -32,12 +32,15 @@ use crate::{
 const SAMPLES: usize = 15;
 /// The `Date` header has whole seconds and answers take time on the way: less than this is no skew.
 const TOLERANCE: SignedDuration = SignedDuration::from_secs(2);
+/// An answer that took longer bounds the offset too loosely.
+const LONGEST_SAMPLE: Duration = Duration::from_secs(2);
 
 /// How far AWS's clock is from ours, by the `Date` header of its answers.
 ///
 /// Each answer bounds the offset from both sides: AWS wrote the header after we sent the request and before we had the
 /// answer. The estimate is the median over the last answers of the smallest offset that fits each, so one wrong header (of a
-/// proxy, say) or an answer that took 20 s moves nothing.
+/// proxy, say) moves nothing. An answer that took long is not counted: after an idle hour all are of long polls, whose bounds are
+/// 20 s apart, and the smallest offset that fits those is far too small.
 #[derive(Debug, Clone)]
 pub struct AwsClock {
     clock: Clock,
@@ -72,7 +75,11 @@ impl AwsClock {
     }
 
     fn saw(&self, date: Moment, sent: Moment) {
-        let earliest = date.duration_since(self.clock.now());
+        let now = self.clock.now();
+        if now.since_or_zero(sent) > LONGEST_SAMPLE {
+            return;
+        }
+        let earliest = date.duration_since(now);
         let latest = date.plus(Duration::from_secs(1)).duration_since(sent);
         let offset = if earliest > SignedDuration::ZERO {
             earliest

@@ -8,7 +8,7 @@ use super::context::Term;
 use crate::{
     cluster::{About, EventNote, Problem, Severity},
     config::Exclusion,
-    domain::{Interruption, Kind, Moment, MomentExt, Node, NodeName, What, seconds},
+    domain::{InstanceId, Interruption, Kind, Moment, MomentExt, Node, NodeName, What, seconds},
     observe::RecordEvent,
     record::{self, AcceptOptions},
     triage,
@@ -22,7 +22,10 @@ pub(super) enum Accepted {
     /// It joined an open one.
     Joined,
     /// The record holds it all.
-    Repeat,
+    Repeat {
+        /// That record is open: what it owes goes on.
+        open: bool,
+    },
     /// The record has no room.
     Full,
 }
@@ -86,15 +89,18 @@ pub(super) async fn accept(
             exclude: early(term, interruption) && seat.take(),
             stale: verdict.standing.is_polite(),
             sent,
-            drain_timeout: term.config.drain.timeout.unwrap_or(seconds(3600)),
+            rules: term.end_that_rules(&name),
+            margin: if interruption.kind() == Kind::Spot { term.config.drain.spot_deadline_margin } else { term.config.drain.deadline_margin },
+            drain_timeout: term.config.drain.timeout,
         };
         let (body, joins) = match record::accept(&node, interruption, now, &options) {
             record::Accept::Patch { body, joins, .. } => (body, joins),
             record::Accept::Repeat => {
-                if matches!(interruption.what, What::StateChange(state) if state.is_over()) {
+                // One that waits for its proof is not believed yet.
+                if !verdict.standing.is_polite() && matches!(interruption.what, What::StateChange(state) if state.is_over()) {
                     term.tell(super::foreman::Word::InstanceEnds { node: name.clone(), instance: verdict.instance.clone(), over: true });
                 }
-                return Some(Accepted::Repeat);
+                return Some(Accepted::Repeat { open: is_open(&node, &interruption.instance) });
             }
             record::Accept::Full => return Some(Accepted::Full),
             record::Accept::OtherInstance => return None,
@@ -132,6 +138,11 @@ pub(super) async fn accept(
         }
     }
     None
+}
+
+/// The Node's record is open: its drain goes on, or will when doubts are settled.
+pub(super) fn is_open(node: &Node, instance: &InstanceId) -> bool {
+    matches!(record::standing(node, Some(instance)), record::Standing::Open(_) | record::Standing::Doubtful { .. })
 }
 
 /// A place among the nodes that may be out of load balancers; given back unless it was used.

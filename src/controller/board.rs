@@ -138,6 +138,8 @@ impl Board {
     pub(super) fn began(&self, node: &NodeName, instance: &InstanceId, kind: &'static str, cordoned: Moment) {
         let mut all = self.all();
         let before = all.by_node.get(node).filter(|r| r.instance == instance.as_str() && r.cordoned == cordoned).cloned();
+        // Begun again: something joined while its release ran.
+        let before = before.map(|r| NodeReport { drained: None, phase: "listing", ..r });
         let report = before.unwrap_or_else(|| NodeReport {
             instance: instance.to_string(),
             kind,

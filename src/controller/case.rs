@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream::FuturesUnordered};
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::{
@@ -49,6 +50,8 @@ pub(super) struct Case {
     sent: Option<Moment>,
     undecided: Option<Undecided>,
     beating: Option<OwedHook>,
+    /// Its message was given up to make room for others: it reappears by itself, and is decided then.
+    given_up: CancellationToken,
 }
 
 /// Holds the evictions of a burst back while it lives.
@@ -68,9 +71,16 @@ impl Drop for Undecided {
 }
 
 impl Case {
-    pub(super) fn new(term: Term, interruption: Interruption, received: Moment, happened: Moment, sent: Option<Moment>) -> Self {
+    pub(super) fn new(
+        term: Term,
+        interruption: Interruption,
+        received: Moment,
+        happened: Moment,
+        sent: Option<Moment>,
+        given_up: CancellationToken,
+    ) -> Self {
         let undecided = Some(Undecided::new(&term));
-        Self { known: Knowledge::new(received, happened), term, interruption, sent, undecided, beating: None }
+        Self { known: Knowledge::new(received, happened), term, interruption, sent, undecided, beating: None, given_up }
     }
 
     /// Comes to a decision, however long that takes.
@@ -81,9 +91,14 @@ impl Case {
         let (mut accepting, mut tries) = (Backoff::up_to(seconds(10)), accept::Tries::default());
         loop {
             arrivals.mark_unchanged();
+            if self.given_up.is_cancelled() {
+                self.term.metrics.message(Some(self.interruption.kind()), MessageOutcome::Left);
+                return Fate::Leave;
+            }
             self.look();
             if !tries.is_lost() && self.is_on_record() {
-                return self.accepted(Accepted::Repeat);
+                let open = self.known.nodes.iter().any(|node| accept::is_open(node, &self.interruption.instance));
+                return self.accepted(Accepted::Repeat { open });
             }
             self.beat_if_ours();
             let now = self.term.clock.now();
@@ -128,6 +143,7 @@ impl Case {
                     self.learn(learnt);
                 }
                 _ = arrivals.changed() => {}
+                () = self.given_up.cancelled() => {}
                 () = self.term.clock.sleep_until(until) => {}
             }
         }
@@ -149,15 +165,6 @@ impl Case {
     /// business of whoever has the record, and after its release there is nothing left to beat.
     fn is_on_record(&self) -> bool {
         self.known.nodes.iter().any(|node| record::recognise(node, &self.interruption))
-    }
-
-    /// What was beaten for this event alone, and no open record owes, is beaten no longer.
-    fn beat_no_more(&mut self) {
-        let instance = &self.interruption.instance;
-        let is_open = |node: &Arc<Node>| matches!(record::standing(node, Some(instance)), record::Standing::Open(_));
-        if let Some(owed) = self.beating.take_if(|_| !self.known.nodes.iter().any(is_open)) {
-            self.term.hooks.forget(&owed);
-        }
     }
 
     fn beat_if_ours(&mut self) {
@@ -199,13 +206,17 @@ impl Case {
         let outcome = if fate == Fate::Leave { MessageOutcome::Left } else { outcome(reason) };
         self.term.metrics.message(Some(self.interruption.kind()), outcome);
         let (instance, kind, reason) = (&self.interruption.instance, self.interruption.kind().as_str(), reason.as_str());
-        if self.term.config.dry_run && self.term.first_said(instance, &self.interruption.event_id, kind) {
-            let what = if fate == Fate::Delete { "delete it" } else { "leave it to others" };
-            info!(instance = %instance, kind, reason, "Dry run: would {what} and do nothing.");
-        } else {
-            debug!(instance = %instance, kind, reason, "Not acted on.");
-        }
+        debug!(instance = %instance, kind, reason, "Not acted on.");
+        self.say_once(reason, if fate == Fate::Delete { "delete it and do nothing" } else { "leave it to others and do nothing" });
         fate
+    }
+
+    /// A dry run: what would be done with an interruption that is not acted on.
+    fn say_once(&self, reason: &str, what: &str) {
+        let (instance, kind) = (&self.interruption.instance, self.interruption.kind().as_str());
+        if self.term.config.dry_run && self.term.first_said(&format!("{instance} {kind} {}", self.interruption.event_id)) {
+            info!(instance = %instance, kind, reason, "Dry run: would {what}.");
+        }
     }
 
     /// A dry run: what would be done is said once for each event. The message reappears by itself.
@@ -213,7 +224,7 @@ impl Case {
         let interruption = &self.interruption;
         let kind = interruption.kind().as_str();
         self.term.metrics.message(Some(interruption.kind()), MessageOutcome::DryRun);
-        if self.term.first_said(&interruption.instance, &interruption.event_id, kind) {
+        if self.term.first_said(&format!("{} {kind} {}", interruption.instance, interruption.event_id)) {
             match verdict {
                 Verdict::Accept(accept) => {
                     info!(node = %accept.node.name, instance = %accept.instance, kind, standing = ?accept.standing, "Dry run: would cordon and drain the node.");
@@ -250,9 +261,12 @@ impl Case {
         let outcome = match accepted {
             Accepted::New => MessageOutcome::Accepted,
             Accepted::Joined => MessageOutcome::Joined,
-            Accepted::Repeat => {
-                self.look();
-                self.beat_no_more();
+            Accepted::Repeat { open } => {
+                // What was beaten for this event alone, and no open record owes, is beaten no longer.
+                if let Some(owed) = self.beating.take_if(|_| !open) {
+                    self.term.hooks.forget(&owed);
+                }
+                self.say_once("repeat", "delete it: the node's record holds it already");
                 MessageOutcome::Repeat
             }
             Accepted::Full => {
@@ -283,12 +297,11 @@ fn ask(term: Term, interruption: Interruption, event: Moment, question: Question
         let asked_at = term.clock.now();
         let learnt = match &question {
             Question::Instance { instance, not_before } => {
-                let answer = if *not_before >= asked_at.minus(Duration::from_millis(5)) {
-                    term.lookups.instances.get_fresh(instance).await
-                } else {
-                    term.lookups.instances.get(instance).await
-                };
-                heard(answer, |facts| Learnt::Instance(InstanceAnswer { at: asked_at, facts: facts.map(|f| (*f).clone()) }))
+                let answer = term.lookups.instances.get_since(instance, term.clock.past_instant(*not_before)).await;
+                heard(answer.map(Some), |answer| match answer {
+                    Some((asked, facts)) => Learnt::Instance(InstanceAnswer { at: term.clock.moment(asked), facts: facts.map(|f| (*f).clone()) }),
+                    None => Learnt::Nothing,
+                })
             }
             Question::Group(group) => heard(term.lookups.groups.get(group).await, |tags| {
                 Learnt::Group(tags.map_or(GroupAnswer::NoSuchGroup, |t| GroupAnswer::Tags((*t).clone())))
@@ -301,8 +314,7 @@ fn ask(term: Term, interruption: Interruption, event: Moment, question: Question
             Question::Beat(key) => {
                 let owed = OwedHook { key: key.clone(), token: interruption.hook().and_then(|h| h.token.clone()) };
                 match term.hooks.prove(&owed, event).await {
-                    Some(Proof::Open) => Learnt::Beat(BeatAnswer { at: asked_at, accepted: true }),
-                    Some(Proof::Gone) => Learnt::Beat(BeatAnswer { at: asked_at, accepted: false }),
+                    Some(proof) => Learnt::Beat(BeatAnswer { at: term.clock.now(), accepted: proof == Proof::Open }),
                     None => Learnt::Nothing,
                 }
             }

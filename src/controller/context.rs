@@ -72,6 +72,7 @@ pub(super) struct Term {
     pub(super) hooks: Hooks,
     gates: Arc<Mutex<BTreeMap<NodeName, Arc<tokio::sync::Mutex<()>>>>>,
     pub(super) room: Arc<Mutex<LabelRoom>>,
+    ends: Arc<Mutex<BTreeMap<NodeName, Moment>>>,
     said: Arc<Mutex<BTreeSet<String>>>,
     /// Bumped when a Node appears or the index changes its health: who waits for a Node looks again.
     pub(super) arrivals: watch::Sender<u64>,
@@ -102,6 +103,7 @@ impl Term {
             hooks,
             gates: Arc::default(),
             room: Arc::default(),
+            ends: Arc::default(),
             said: Arc::default(),
             arrivals: watch::Sender::new(0),
             standing,
@@ -173,13 +175,27 @@ impl Term {
         ask(&mut self.room.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// This event of a dry run was not spoken of yet.
-    pub(super) fn first_said(&self, instance: &InstanceId, event: &str, kind: &str) -> bool {
+    /// The drain of this node ends at `end` at the latest, as its leader derives it; `None`: nothing ends it, or it is over.
+    pub(super) fn rules_from_now_on(&self, node: &NodeName, end: Option<Moment>) {
+        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        match end {
+            Some(end) => ends.insert(node.clone(), end),
+            None => ends.remove(node),
+        };
+    }
+
+    /// When the drain of this node ends at the latest; `None`: nothing ends it, or it is not taken up yet.
+    pub(super) fn end_that_rules(&self, node: &NodeName) -> Option<Moment> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner).get(node).copied()
+    }
+
+    /// This event of a dry run, known by these words, was not spoken of yet.
+    pub(super) fn first_said(&self, event: &str) -> bool {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.len() >= 10_000 {
             said.clear();
         }
-        said.insert(format!("{instance} {kind} {event}"))
+        said.insert(event.to_owned())
     }
 
     /// Has an Event written.

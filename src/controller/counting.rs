@@ -64,6 +64,7 @@ impl IntakeObserver for Counting {
             | IntakeEvent::ExtendRetried(_)
             | IntakeEvent::Lost(_)
             | IntakeEvent::HeldTooLong
+            | IntakeEvent::MadeRoom(_)
             | IntakeEvent::Released(_)
             | IntakeEvent::ReleaseFailed(_) => m.intake(event.as_str(), event.count()),
         }

@@ -1,11 +1,16 @@
 //! Where messages are read and handed to their cases.
 
-use std::{collections::BTreeSet, sync::Mutex};
+use std::{
+    collections::BTreeSet,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Mutex,
+};
 
 use futures::future::join_all;
 use jiff::SignedDuration;
 use tokio::sync::mpsc;
-use tracing::{debug, warn};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
 
 use super::{
     case::{self, Fate},
@@ -38,28 +43,18 @@ struct Desk {
 
 impl Desk {
     fn open(&self, delivery: Delivery) {
-        let metrics = &self.term.metrics;
         match parse(&delivery.body) {
             Err(reject) => self.reject(delivery, &reject),
-            Ok(Parsed::TestNotification) => {
-                metrics.message(None, MessageOutcome::Test);
-                delivery.ticket.delete();
-            }
-            Ok(Parsed::Irrelevant(why)) => {
-                debug!(why = why.as_str(), "A message is about nothing that Sundown deals with.");
-                if self.term.policy.shared_queue {
-                    metrics.message(None, MessageOutcome::Left);
-                    delivery.ticket.leave();
-                } else {
-                    metrics.message(None, MessageOutcome::Unrelated);
-                    delivery.ticket.delete();
-                }
-            }
+            Ok(Parsed::TestNotification) => self.dispose(delivery, "test_notification", MessageOutcome::Test),
+            Ok(Parsed::Irrelevant(why)) => self.dispose(delivery, why.as_str(), MessageOutcome::Unrelated),
             Ok(Parsed::Interruptions(interruptions)) => {
                 let term = self.term.clone();
                 // AWS's own clock: what differs between it and ours must not make an event look old.
                 let offset = term.aws.clock().skew();
                 let received = term.clock.now();
+                // What owes no hook may come again later; a hook has to be beaten from now on.
+                let owes_a_hook = interruptions.iter().any(|i| i.hook().is_some());
+                let given_up = if owes_a_hook { CancellationToken::new() } else { delivery.ticket.spare() };
                 let cases: Vec<_> = interruptions
                     .into_iter()
                     .map(|interruption| {
@@ -68,11 +63,27 @@ impl Desk {
                         interruption.time = interruption.time.map(|t| t.min(received.plus(seconds(5))));
                         let sent = delivery.sent.map(|t| shift(t, offset));
                         let happened = interruption.time.or(sent).map_or(received, |t| t.min(received.plus(seconds(5))));
-                        case::Case::new(term.clone(), interruption, received, happened, sent)
+                        case::Case::new(term.clone(), interruption, received, happened, sent, given_up.clone())
                     })
                     .collect();
                 self.term.spawn(decide_all(cases, delivery));
             }
+        }
+    }
+
+    /// A message is about nothing that Sundown deals with. On a shared queue it may be for others.
+    fn dispose(&self, delivery: Delivery, reason: &str, outcome: MessageOutcome) {
+        let shared = self.term.policy.shared_queue;
+        debug!(reason, "A message is about nothing that Sundown deals with.");
+        self.term.metrics.message(None, if shared { MessageOutcome::Left } else { outcome });
+        if self.term.config.dry_run && self.term.first_said(&fingerprint(&delivery.body)) {
+            let what = if shared { "leave it to others" } else { "delete it" };
+            info!(reason, queue = %delivery.queue, "Dry run: would {what} and do nothing.");
+        }
+        if shared {
+            delivery.ticket.leave();
+        } else {
+            delivery.ticket.delete();
         }
     }
 
@@ -88,6 +99,13 @@ impl Desk {
         }
         delivery.ticket.leave();
     }
+}
+
+/// What tells one body from another.
+fn fingerprint(body: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    body.hash(&mut hasher);
+    format!("{:x}", hasher.finish())
 }
 
 /// The times in an event are AWS's. Deadlines run on our clock: a machine whose clock is a minute behind must not force a minute late.

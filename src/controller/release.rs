@@ -30,6 +30,8 @@ struct Release {
     outcome: &'static str,
     node_gone: bool,
     put_back: bool,
+    /// Events that were disproved: only where the record holds no other is the Node put back.
+    disproved: BTreeSet<String>,
     by_hand: bool,
     done: BTreeSet<OwedHook>,
 }
@@ -41,6 +43,8 @@ enum Written {
     Done,
     /// There is no such Node any more, whatever the index says.
     NodeGone,
+    /// It was to be put back, and an interruption that was not judged has joined: it stays open, and is drained on.
+    Reopened,
 }
 
 /// When a release may complete: later with `--complete-delay`, sooner when there is nothing left to wait for.
@@ -85,6 +89,7 @@ pub(super) fn start(term: &Term, course: &Course, outcome: &Outcome) -> Completi
         outcome: outcome.as_str(),
         node_gone: matches!(outcome, Outcome::NodeGone),
         put_back: course.put_back,
+        disproved: course.disproved.clone(),
         by_hand: course.by_hand,
         done: BTreeSet::new(),
     };
@@ -116,6 +121,7 @@ pub(super) fn of_departed(term: &Term, gone: &Departure) {
         outcome: Outcome::NodeGone.as_str(),
         node_gone: true,
         put_back: false,
+        disproved: BTreeSet::new(),
         by_hand: false,
         done: BTreeSet::new(),
     };
@@ -143,6 +149,8 @@ impl Release {
         let owed: Vec<_> = owed.into_iter().filter(|o| self.done.insert(o.clone())).collect();
         let completions = owed.iter().map(|o| self.term.hooks.complete(o, self.event_of(o)));
         let results = futures::future::join_all(completions).await;
+        let over = owed.iter().zip(&results).filter(|(_, result)| result.is_some()).map(|(owed, _)| owed.clone()).collect();
+        self.term.tell(Word::HooksOver { node: self.name.clone(), uid: self.uid.clone(), hooks: over });
         for (owed, result) in owed.iter().zip(results) {
             let (word, text) = match result {
                 Some(Completion::Accepted) => ("LifecycleCompleted", "completed with CONTINUE"),
@@ -182,9 +190,13 @@ impl Release {
                 return Written::Done;
             };
             self.taken = record.taken(&self.instance);
+            if self.put_back && self.taken.iter().any(|t| !self.disproved.contains(&t.event_id)) {
+                info!(node = %self.name, "An interruption joined while the node was about to be put back: it is drained after all.");
+                return Written::Reopened;
+            }
             let more: Vec<_> = self.term.owed(&record, &self.instance).into_iter().filter(|o| !self.done.contains(o)).collect();
             let owed_any = !self.done.is_empty() || !more.is_empty();
-            if !more.is_empty() && !self.put_back {
+            if !self.put_back && !more.is_empty() {
                 self.complete(more).await;
                 fresh = self.read().await;
                 continue;

@@ -44,6 +44,18 @@ impl Clock {
         Instant::now() + moment.since_or_zero(self.now()).min(Duration::from_hours(365 * 24))
     }
 
+    /// What this clock showed at `instant`.
+    #[must_use]
+    pub fn moment(&self, instant: Instant) -> Moment {
+        self.wall.plus(instant.saturating_duration_since(self.monotonic))
+    }
+
+    /// When on tokio's clock this clock showed `moment`, which is past; its beginning where it began later.
+    #[must_use]
+    pub fn past_instant(&self, moment: Moment) -> Instant {
+        self.monotonic + moment.since_or_zero(self.wall).min(self.monotonic.elapsed())
+    }
+
     /// Waits until this clock shows `moment`.
     pub async fn sleep_until(&self, moment: Moment) {
         tokio::time::sleep_until(self.instant(moment)).await;

@@ -234,6 +234,9 @@ fn readiness(parts: &Parts, standing: &Standing, inlet: &Inlet) {
     parts.readiness.add("receiving", move || {
         // A standby does not receive, and is ready all the same.
         let Some(view) = inlet.view().filter(|view| !view.healthy()) else { return Ok(()) };
+        if view.crowded() {
+            return Err(format!("no room for more messages: {} are held undecided", view.held()));
+        }
         Err(view.troubles().first().map_or_else(|| "nothing was received yet".to_owned(), |(queue, error)| format!("{queue}: {error}")))
     });
 }

@@ -23,14 +23,21 @@ pub struct AcceptOptions {
     pub stale: bool,
     /// When its message was sent: stands in for an event time that is not said.
     pub sent: Option<Moment>,
-    /// `--drain-timeout`: the deadline of a hook counts as its accept plus this when asking whether a second interruption brings
-    /// an earlier one.
-    pub drain_timeout: Duration,
+    /// When the drain of an open record ends at the latest, as whoever drains it derives it; `None`: not known here, or nothing
+    /// ends it.
+    pub rules: Option<Moment>,
+    /// How long before its own end this interruption would force: what `rules` has been shortened by.
+    pub margin: Duration,
+    /// `--drain-timeout`; the deadline of a hook is its accept plus this where `rules` does not say better.
+    pub drain_timeout: Option<Duration>,
 }
+
+/// The longest that a hook may drain for when nobody says otherwise: the greatest HeartbeatTimeout that there is.
+const LONGEST_HOOK: Duration = seconds(7200);
 
 impl Default for AcceptOptions {
     fn default() -> Self {
-        Self { exclude: false, stale: false, sent: None, drain_timeout: seconds(3600) }
+        Self { exclude: false, stale: false, sent: None, rules: None, margin: Duration::ZERO, drain_timeout: None }
     }
 }
 
@@ -196,24 +203,36 @@ impl Newcomer {
         !self.is_told_by(record) && (self.owes_a_new_hook(record) || later_action)
     }
 
-    /// It owes a new hook, or brings an earlier deadline than all that the open record holds.
+    /// It owes a new hook, or brings an earlier deadline than the one that rules the open record.
     fn adds_to(&self, record: &Record, options: &AcceptOptions) -> bool {
-        let earliest = record.taken(&self.instance).iter().filter_map(|t| expected_end(t, options.drain_timeout)).min();
-        let earlier = match (expected_end(&self.taken, options.drain_timeout), earliest) {
-            (Some(new), Some(old)) => new < old,
-            (new, None) => new.is_some(),
-            (None, Some(_)) => false,
+        !self.is_told_by(record) && (self.owes_a_new_hook(record) || self.ends_sooner(record, options))
+    }
+
+    /// It would end the drain sooner than anything else. In doubt it would: one that joins for nothing costs a PATCH, one that is
+    /// thrown away may cost the pods their time.
+    fn ends_sooner(&self, record: &Record, options: &AcceptOptions) -> bool {
+        let now = self.taken.accepted;
+        let mut held = record.taken(&self.instance);
+        // What waits for its proof rules nothing, so it outranks nothing that is sure.
+        held.retain(|t| self.taken.stale || !t.stale);
+        if let Some(hook) = &self.taken.hook {
+            return !held.iter().any(|t| t.hook.as_ref().is_some_and(|h| h.key == hook.key));
+        }
+        let Some(end) = end_ahead(&self.taken, now) else { return false };
+        let by_facts = held.iter().filter(|t| t.hook.is_none()).filter_map(|t| end_ahead(t, now)).min();
+        // A limit that is over rules nothing any more: the drain is paused, or about to be taken up again.
+        let ruling = match options.rules {
+            Some(limit) => Some(limit).filter(|limit| *limit > now).map(|limit| limit.plus(options.margin)),
+            None => held.iter().filter(|t| t.hook.is_some()).map(|t| t.accepted.plus(options.drain_timeout.unwrap_or(LONGEST_HOOK))).min(),
         };
-        !self.is_told_by(record) && (self.owes_a_new_hook(record) || earlier)
+        by_facts.into_iter().chain(ruling.filter(|r| *r > now)).min().is_none_or(|old| end < old)
     }
 }
 
-/// When it ends the drain, by its own facts: a deadline that was over when it was taken on is none.
-fn expected_end(taken: &Taken, drain_timeout: Duration) -> Option<Moment> {
-    if taken.hook.is_some() {
-        return Some(taken.accepted.plus(drain_timeout));
-    }
-    taken.machine_goes().filter(|end| taken.is_over() || *end > taken.accepted)
+/// When the machine goes, by the facts of an interruption that owes no hook. A moment that is over is none, unless the machine is
+/// over with it.
+fn end_ahead(taken: &Taken, now: Moment) -> Option<Moment> {
+    taken.machine_goes().filter(|end| taken.is_over() || *end > now)
 }
 
 /// The word in the taint: the kind that leaves least time. A word that this version does not know is not shown: it need not be

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Record, Released, accept::shown_kind, ours, patch::NodePatch};
+use super::{Record, Released, accept::shown_kind, ours, patch::NodePatch, schema::Known};
 use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, EXCLUDED_BY_US, InstanceId, Node, RECORD, RELEASE};
 
 /// What becomes of the record when a Node is put back.
@@ -85,6 +85,30 @@ pub fn reregister(node: &Node, instance: &InstanceId, record: &Record) -> Option
     patch.record(&record);
     patch.taint(shown_kind(&record));
     patch.cordon();
+    Some(patch.body())
+}
+
+/// The record as it should be when a fresh one took the place of `held` while the drain of `held` goes on: that was deleted by hand
+/// or damaged, and the next interruption could not join it. `None`: the fresh one names every hook that `held` owes.
+#[must_use]
+pub fn carried_over(fresh: &Record, held: &Record) -> Option<Record> {
+    let names = |k: &Known| fresh.known().any(|f| f.group == k.group && f.hook == k.hook);
+    let lacks_a_hook = held.known().any(|k| k.hook.is_some() && !names(k));
+    if fresh.instance != held.instance || fresh.released.is_some() || !lacks_a_hook {
+        return None;
+    }
+    let interruptions = held.interruptions.iter().filter(|old| !fresh.interruptions.contains(old)).chain(&fresh.interruptions).cloned();
+    // What was there before us is what the first record says: the second one saw our own cordon.
+    Some(Record { interruptions: interruptions.collect(), before: held.before.clone(), ..fresh.clone() })
+}
+
+/// The patch that writes [`carried_over`] into the Node's record. `None`: there is no open record that lacks something.
+#[must_use]
+pub fn carry_over(node: &Node, held: &Record) -> Option<Value> {
+    let whole = carried_over(&Record::read(node.record()?).ok()?, held)?;
+    let mut patch = NodePatch::new(node);
+    patch.record(&whole);
+    patch.taint(shown_kind(&whole));
     Some(patch.body())
 }
 

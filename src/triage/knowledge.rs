@@ -35,7 +35,7 @@ pub struct Knowledge {
 /// What DescribeInstances said, asked by filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstanceAnswer {
-    /// When it was asked.
+    /// When it was asked: the beginning of the call, also where the answer comes out of a cache.
     pub at: Moment,
     /// The instance; `None`: there is no such instance.
     pub facts: Option<InstanceFacts>,
@@ -62,7 +62,7 @@ pub enum HookAnswer {
 /// What RecordLifecycleActionHeartbeat said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BeatAnswer {
-    /// When it was asked.
+    /// When it was answered: an instance that was asked about no sooner was seen after the hook.
     pub at: Moment,
     /// Accepted: the hook is open. Otherwise "No active Lifecycle Action": it is not. (Any other refusal is no answer.)
     pub accepted: bool,

@@ -9,10 +9,10 @@ use tokio::time::Instant;
 
 use super::LookupSettings;
 
-/// What AWS said, by key; the absence of a thing is an answer too.
+/// What AWS said, by key, and when the call that it answered began; the absence of a thing is an answer too.
 pub(super) struct Cache<K, V> {
     entries: BTreeMap<K, (Instant, Option<V>)>,
-    /// In order of arrival; an entry that was renewed since has a later one further back.
+    /// In order of arrival, each with the beginning of its call; an entry that was renewed since has a later one further back.
     order: VecDeque<(Instant, K)>,
     keep: Duration,
     keep_absence: Duration,
@@ -30,17 +30,16 @@ impl<K: Ord + Clone, V: Clone> Cache<K, V> {
         }
     }
 
-    /// `Err`: not known, or not any more.
-    pub(super) fn get(&self, key: &K) -> Result<Option<V>, ()> {
-        let (at, value) = self.entries.get(key).ok_or(())?;
+    /// `None`: not known, or not any more.
+    pub(super) fn get(&self, key: &K) -> Option<(Instant, Option<V>)> {
+        let (asked, value) = self.entries.get(key)?;
         let keep = if value.is_some() { self.keep } else { self.keep_absence };
-        if at.elapsed() < keep { Ok(value.clone()) } else { Err(()) }
+        (asked.elapsed() < keep).then(|| (*asked, value.clone()))
     }
 
-    pub(super) fn put(&mut self, key: K, value: Option<V>) {
-        let now = Instant::now();
-        self.entries.insert(key.clone(), (now, value));
-        self.order.push_back((now, key));
+    pub(super) fn put(&mut self, key: K, asked: Instant, value: Option<V>) {
+        self.entries.insert(key.clone(), (asked, value));
+        self.order.push_back((asked, key));
         let longest = self.keep.max(self.keep_absence);
         while let Some((at, key)) = self.order.front() {
             let current = self.entries.get(key).is_some_and(|(since, _)| since == at);

@@ -14,7 +14,10 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
 
 pub use self::typed::{DnsLookup, GroupLookup, HookLookup, InstanceLookup, Lookups};
 use self::{cache::Cache, worker::Worker};
@@ -83,11 +86,34 @@ impl<K: Ord + Clone + fmt::Display + Send + Sync + 'static> Key for K {}
 /// Asks about a batch of keys; keys without an answer do not exist.
 type Fetch<K, V> = Arc<dyn Fn(Vec<K>) -> BoxFuture<'static, Result<Vec<(K, V)>, AwsError>> + Send + Sync>;
 
+/// Which answer is good enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// Any that is not too old for the cache.
+    Any,
+    /// One to a call that began then or later.
+    Since(Instant),
+    /// One to a call that begins after the question.
+    New,
+}
+
+impl Wanted {
+    fn is_met_by(self, asked: Instant) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Since(since) => asked >= since,
+            Self::New => false,
+        }
+    }
+}
+
+/// What AWS said, and when it was asked. `None`: there is no such thing.
+type Answered<V> = (Instant, Option<V>);
+
 struct Ask<K, V> {
     key: K,
-    /// An answer to a call that is already under way is not good enough.
-    fresh: bool,
-    answer: oneshot::Sender<Result<Option<V>, AwsError>>,
+    wanted: Wanted,
+    answer: oneshot::Sender<Result<Answered<V>, AwsError>>,
 }
 
 /// What all handles and the worker share.
@@ -133,11 +159,15 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Lookup<K, V> {
     /// # Errors
     /// When AWS gives no answer within the patience of the settings (10 s), or refuses to.
     pub async fn get(&self, key: &K) -> Result<Option<V>, LookupError> {
-        let known = self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner).get(key);
-        match known {
-            Ok(value) => Ok(value),
-            Err(()) => self.ask(key, false).await,
-        }
+        Ok(self.known_or_ask(key, Wanted::Any).await?.1)
+    }
+
+    /// What AWS says of `key`, asked at `since` or later; and when it was asked, which is when its call began.
+    ///
+    /// # Errors
+    /// As [`Lookup::get`].
+    pub async fn get_since(&self, key: &K, since: Instant) -> Result<(Instant, Option<V>), LookupError> {
+        self.known_or_ask(key, Wanted::Since(since)).await
     }
 
     /// What AWS says of `key` from now on: never from the cache.
@@ -145,13 +175,21 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Lookup<K, V> {
     /// # Errors
     /// As [`Lookup::get`].
     pub async fn get_fresh(&self, key: &K) -> Result<Option<V>, LookupError> {
-        self.ask(key, true).await
+        Ok(self.ask(key, Wanted::New).await?.1)
     }
 
-    async fn ask(&self, key: &K, fresh: bool) -> Result<Option<V>, LookupError> {
+    async fn known_or_ask(&self, key: &K, wanted: Wanted) -> Result<Answered<V>, LookupError> {
+        let known = self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner).get(key);
+        match known.filter(|(asked, _)| wanted.is_met_by(*asked)) {
+            Some(known) => Ok(known),
+            None => self.ask(key, wanted).await,
+        }
+    }
+
+    async fn ask(&self, key: &K, wanted: Wanted) -> Result<Answered<V>, LookupError> {
         let (answer, waiting) = oneshot::channel();
         let error = |cause| LookupError { about: key.to_string(), cause };
-        if self.asks.send(Ask { key: key.clone(), fresh, answer }).is_err() {
+        if self.asks.send(Ask { key: key.clone(), wanted, answer }).is_err() {
             return Err(error(None));
         }
         match tokio::time::timeout(self.patience, waiting).await {

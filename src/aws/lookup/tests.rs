@@ -105,6 +105,21 @@ async fn a_fresh_answer_is_of_a_call_that_began_after_the_question() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_says_when_it_was_asked_and_an_older_one_is_not_good_enough() {
+    let (lookup, calls) = even(small(), |_| None);
+    let began = Instant::now();
+    assert_eq!(lookup.get(&2).await, Ok(Some(20)));
+    let (asked, _) = lookup.get_since(&2, began).await.unwrap();
+    assert_eq!((asked - began, calls.lock().unwrap().len()), (Duration::from_millis(20), 1), "from the cache: the beginning of its call");
+    // It came in later than this, and its call began earlier.
+    let since = began + Duration::from_millis(60);
+    assert!(since < Instant::now());
+    let (asked, _) = lookup.get_since(&2, since).await.unwrap();
+    assert!(asked >= since);
+    assert_eq!(calls.lock().unwrap().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn failures_are_retried_and_those_who_ask_do_not_see_them() {
     let throttled = error(400, "Throttling").await;
     let (lookup, calls) = even(small(), move |n| (n < 4).then(|| throttled.clone()));
@@ -153,16 +168,17 @@ async fn the_cache_holds_no_more_than_it_may() {
     let mut cache = Cache::new(&settings);
     for round in 0..5 {
         for key in 0..1_000 {
-            cache.put(key, Some(round));
-            cache.put(0, Some(round));
+            cache.put(key, Instant::now(), Some(round));
+            cache.put(0, Instant::now(), Some(round));
         }
     }
     let (entries, order) = cache.len();
     assert!(entries <= 100 && order <= 2_100, "{entries} {order}");
-    assert_eq!((cache.get(&999), cache.get(&500)), (Ok(Some(4)), Err(())));
+    let value = |key: u32| cache.get(&key).map(|(_, value)| value);
+    assert_eq!((value(999), value(500)), (Some(Some(4)), None));
     sleep(seconds(31)).await;
-    assert_eq!(cache.get(&999), Err(()));
-    cache.put(1, None);
+    assert_eq!(cache.get(&999), None);
+    cache.put(1, Instant::now(), None);
     assert_eq!(cache.len(), (1, 1), "what is too old goes when something new comes");
 }
 

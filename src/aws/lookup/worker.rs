@@ -12,7 +12,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Ask, Fetch, Key, LookupSettings, Shared};
+use super::{Answered, Ask, Fetch, Key, LookupSettings, Shared};
 use crate::{
     aws::{Advice, AwsError},
     controller::Random,
@@ -20,10 +20,14 @@ use crate::{
 
 /// The longest pause between two calls that fail.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+/// How often it is said that AWS cannot be asked.
+const COMPLAIN_EVERY: Duration = Duration::from_mins(1);
+/// So many failures in a row are said.
+const KEEPS_FAILING: u32 = 5;
 /// The first.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-type Waiters<V> = Vec<oneshot::Sender<Result<Option<V>, AwsError>>>;
+type Waiters<V> = Vec<oneshot::Sender<Result<Answered<V>, AwsError>>>;
 type Answer<K, V> = (Vec<K>, Result<Vec<(K, V)>, AwsError>);
 
 pub(super) struct Worker<K, V> {
@@ -33,14 +37,15 @@ pub(super) struct Worker<K, V> {
     shared: Arc<Shared<K, V>>,
     /// Not asked yet, or to be asked again.
     waiting: BTreeMap<K, Waiters<V>>,
-    /// Being asked. A key is in one call at a time.
-    flying: BTreeMap<K, Waiters<V>>,
+    /// Being asked, and since when. A key is in one call at a time.
+    flying: BTreeMap<K, (Instant, Waiters<V>)>,
     calls: FuturesUnordered<BoxFuture<'static, Answer<K, V>>>,
     /// When the first of those waiting came, plus the linger.
     gathered_at: Instant,
     /// Calls that failed in a row, and when the next may start.
     failures: u32,
     not_before: Instant,
+    complained: Option<Instant>,
 }
 
 impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
@@ -57,6 +62,7 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
             gathered_at: now,
             failures: 0,
             not_before: now,
+            complained: None,
         }
     }
 
@@ -84,7 +90,7 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
     }
 
     fn take(&mut self, ask: Ask<K, V>) {
-        if let (false, Some(waiters)) = (ask.fresh, self.flying.get_mut(&ask.key)) {
+        if let Some((_, waiters)) = self.flying.get_mut(&ask.key).filter(|(asked, _)| ask.wanted.is_met_by(*asked)) {
             waiters.push(ask.answer);
             return;
         }
@@ -104,9 +110,10 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
         if keys.is_empty() {
             return;
         }
+        let now = Instant::now();
         for key in &keys {
             if let Some(waiters) = self.waiting.remove(key) {
-                self.flying.insert(key.clone(), waiters);
+                self.flying.insert(key.clone(), (now, waiters));
             }
         }
         let answer = (self.fetch)(keys.clone());
@@ -129,11 +136,35 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
         let mut cache = self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner);
         for key in keys {
             let value = found.remove(&key);
-            cache.put(key.clone(), value.clone());
-            for waiter in self.flying.remove(&key).unwrap_or_default() {
+            let Some((asked, waiters)) = self.flying.remove(&key) else { continue };
+            cache.put(key, asked, value.clone());
+            for waiter in waiters {
                 // An error means that nobody waits any more.
-                waiter.send(Ok(value.clone())).ok();
+                waiter.send(Ok((asked, value.clone()))).ok();
             }
+        }
+    }
+
+    /// Says once a minute that it is not allowed, or keeps failing. One failure is nothing to speak of.
+    fn complain(&mut self, error: &AwsError) {
+        tracing::debug!(%error, failures = self.failures, "A lookup failed.");
+        let denied = error.advice() == Advice::Denied;
+        let due = self.complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY);
+        if !due || !(denied || self.failures >= KEEPS_FAILING) {
+            return;
+        }
+        self.complained = Some(Instant::now());
+        let action = error.api().as_str();
+        if denied {
+            tracing::warn!(
+                %error, action,
+                "Not allowed to ask AWS: interruptions that depend on the answer stay undecided, and their messages are kept. Allow the action in the role's policy, or check the credentials."
+            );
+        } else {
+            tracing::warn!(
+                %error, action, failures = self.failures,
+                "AWS cannot be asked: interruptions that depend on the answer stay undecided, and their messages are kept. It is asked on; if this lasts, check the network and the limits of the account."
+            );
         }
     }
 
@@ -141,9 +172,9 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
         self.failures = self.failures.saturating_add(1);
         let pause = FIRST_PAUSE.saturating_mul(1 << self.failures.min(12)).min(LONGEST_PAUSE);
         self.not_before = Instant::now() + self.random.jitter(pause);
-        tracing::debug!(%error, failures = self.failures, "A lookup failed.");
+        self.complain(&error);
         for key in keys {
-            let waiters = self.flying.remove(&key).unwrap_or_default();
+            let Some((_, waiters)) = self.flying.remove(&key) else { continue };
             if error.advice() == Advice::Denied {
                 // It does not pass by itself: let those who wait decide without an answer.
                 for waiter in waiters {

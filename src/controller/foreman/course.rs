@@ -8,7 +8,7 @@ use crate::{
     domain::{InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
     drain::{self, Drain, Input, Start},
     lifecycle::{self, LimitSettings},
-    record::Record,
+    record::{self, Record},
 };
 
 /// One node on its way out.
@@ -33,8 +33,14 @@ pub(in crate::controller) struct Course {
     pub(in crate::controller) put_back: bool,
     /// Events of stale interruptions that were proved since.
     pub(in crate::controller) proved: BTreeSet<String>,
+    /// Events of those that were disproved.
+    pub(in crate::controller) disproved: BTreeSet<String>,
+    /// Hooks whose completion was accepted, or that are verifiably gone.
+    pub(in crate::controller) over: BTreeSet<OwedHook>,
     pub(in crate::controller) proving: BTreeSet<String>,
     pub(in crate::controller) written_back: bool,
+    /// What a fresh record lacks of the one whose place it took is being written into it.
+    pub(in crate::controller) carrying_over: bool,
     pub(in crate::controller) told_uncordoned: bool,
     pub(in crate::controller) labelling: bool,
     /// When it became unreachable; EC2 is being asked.
@@ -42,12 +48,34 @@ pub(in crate::controller) struct Course {
     pub(in crate::controller) span: tracing::Span,
 }
 
+impl Course {
+    /// Nothing runs on the instance any more, says an interruption that was read in its own time or is proved.
+    pub(super) fn is_over(&self) -> bool {
+        self.taken.iter().any(|t| t.is_over() && is_sure(t, &self.proved))
+    }
+
+    /// Every interruption that it has taken on is disproved.
+    pub(super) fn is_disproved(&self) -> bool {
+        self.taken.iter().all(|t| self.disproved.contains(&t.event_id))
+    }
+}
+
+/// It was read in its own time, or is proved.
+fn is_sure(taken: &Taken, proved: &BTreeSet<String>) -> bool {
+    !taken.stale || proved.contains(&taken.event_id)
+}
+
 impl Foreman {
+    /// A hook of this course waits for its completion.
+    pub(super) fn still_owes(&self, course: &Course) -> bool {
+        !course.put_back && self.term.owed(&course.record, &course.instance).iter().any(|owed| !course.over.contains(owed))
+    }
+
     /// Limits as the drain knows them, from facts.
     pub(super) fn limits_of(&self, taken: &[Taken], take_up: Moment, proved: &BTreeSet<String>) -> drain::Limits {
         let config = &self.term.config.drain;
         let settings = LimitSettings { drain_timeout: config.timeout, margin: config.deadline_margin, spot_margin: config.spot_deadline_margin };
-        let sure: Vec<Taken> = taken.iter().filter(|t| !t.stale || proved.contains(&t.event_id)).cloned().collect();
+        let sure: Vec<Taken> = taken.iter().filter(|t| is_sure(t, proved)).cloned().collect();
         let accepted = taken.iter().map(|t| t.accepted).min().unwrap_or(take_up);
         if sure.is_empty() {
             return drain::Limits::polite(accepted, taken.iter().any(Taken::is_urgent));
@@ -61,11 +89,16 @@ impl Foreman {
         let Some(course) = self.courses.get(name) else { return };
         let limits = self.limits_of(&course.taken, course.take_up, &course.proved);
         if limits != course.limits {
-            if let Some(course) = self.courses.get_mut(name) {
-                course.limits = limits;
-            }
+            self.set_limits(name, limits);
             self.step(name, Input::Limits(limits));
         }
+    }
+
+    /// Notes what a drain is held to, for itself and for those who take more on for its node.
+    pub(super) fn set_limits(&mut self, name: &NodeName, limits: drain::Limits) {
+        let Some(course) = self.courses.get_mut(name) else { return };
+        course.limits = limits;
+        self.term.rules_from_now_on(name, limits.end_at.filter(|_| course.drain.is_some()));
     }
 
     /// Begins the drain of a node whose record is open, or takes over one that another leader began.
@@ -84,7 +117,6 @@ impl Foreman {
         if !ours {
             span.in_scope(|| tracing::info!("An open record was found: its drain goes on."));
         }
-        let over = taken.iter().any(Taken::is_over);
         let course = Course {
             node: Arc::clone(node),
             instance: instance.clone(),
@@ -100,14 +132,19 @@ impl Foreman {
             by_hand: false,
             put_back: false,
             proved: BTreeSet::new(),
+            disproved: BTreeSet::new(),
+            over: BTreeSet::new(),
             proving: BTreeSet::new(),
             written_back: false,
+            carrying_over: false,
             told_uncordoned: false,
             labelling: false,
             unreachable: false,
             span,
         };
+        let over = course.is_over();
         self.courses.insert(node.name.clone(), course);
+        self.set_limits(&node.name, limits);
         self.term.metrics.set_drains_active(self.courses.len());
         self.term.board.began(&node.name, instance, kind, accepted);
         if ours {
@@ -124,6 +161,7 @@ impl Foreman {
 
     /// More was taken on for a node that is being drained.
     pub(super) fn join(&mut self, name: &NodeName, node: &Arc<Node>, record: Record) {
+        let record = self.carry_over(name, node, record);
         let Some(course) = self.courses.get_mut(name) else { return };
         course.node = Arc::clone(node);
         if course.record == record {
@@ -133,9 +171,9 @@ impl Foreman {
         let before = course.taken.len();
         course.taken = record.taken(&instance);
         course.record = record;
-        let (taken, owed) = (course.taken.clone(), self.term.owed(&course.record, &instance));
+        let (taken, over, owed) = (course.taken.clone(), course.is_over(), self.term.owed(&course.record, &instance));
         self.owe(name, &owed, &taken, true);
-        if taken.len() > before && taken.iter().skip(before).any(Taken::is_over) {
+        if over {
             self.step(name, Input::Node(drain::NodeCondition::InstanceOver));
         }
         let more = taken.len() > before;
@@ -145,6 +183,23 @@ impl Foreman {
             self.dispatch(drain::DispatchInput::Accepted { node: name.clone(), urgent });
         }
         self.prove_stale(name);
+    }
+
+    /// A record that was deleted by hand or damaged while its drain goes on knows nothing of what that drain owes once the next
+    /// interruption has replaced it: that is written into it. What comes back is the record with all of it.
+    fn carry_over(&mut self, name: &NodeName, node: &Arc<Node>, record: Record) -> Record {
+        let Some(course) = self.courses.get(name).filter(|c| self.still_owes(c)) else { return record };
+        let held = course.record.clone();
+        let whole = record::carried_over(&record, &held);
+        let begun = course.carrying_over;
+        if let Some(course) = self.courses.get_mut(name) {
+            course.carrying_over = whole.is_some();
+        }
+        if whole.is_some() && !begun {
+            self.tell_restored(name, "The record was replaced while a lifecycle hook is owed that it does not name; the hook is written into it.");
+            self.write(node, "write what is owed into the record", move |node| record::carry_over(node, &held));
+        }
+        whole.unwrap_or(record)
     }
 
     /// Has owed hooks beaten.
@@ -174,6 +229,7 @@ impl Foreman {
     /// Forgets a course.
     pub(super) fn close(&mut self, name: &NodeName) -> Option<Course> {
         let course = self.courses.remove(name)?;
+        self.term.rules_from_now_on(name, None);
         if let Some(wake) = course.wake {
             self.wakes.remove(&(wake, name.clone()));
         }

@@ -75,12 +75,11 @@ impl Foreman {
     /// No record: of a node that is being drained somebody took it away; of an instance that we know it registered again.
     fn unrecorded(&mut self, node: &Arc<Node>, instance: Option<&InstanceId>) {
         self.damaged.remove(&node.name);
-        if let Some(course) = self.courses.get_mut(&node.name) {
-            course.node = Arc::clone(node);
-            if course.drain.is_some() && !course.written_back && self.term.manages(node) {
-                course.written_back = true;
+        self.update(node);
+        if let Some(course) = self.courses.get(&node.name) {
+            if (course.drain.is_some() || self.still_owes(course)) && !course.written_back && self.term.manages(node) {
                 let record = course.record.clone();
-                self.write_back(node, &record);
+                self.write_back(node, record);
             }
             return;
         }
@@ -95,22 +94,30 @@ impl Foreman {
         }
     }
 
-    fn write_back(&self, node: &Arc<Node>, record: &record::Record) {
+    fn write_back(&mut self, node: &Arc<Node>, record: record::Record) {
+        if let Some(course) = self.courses.get_mut(&node.name) {
+            course.written_back = true;
+        }
+        self.tell_restored(
+            &node.name,
+            "The record was deleted by hand while the drain is under way; it is written back once. To end the drain use `sundown release`.",
+        );
+        self.write(node, "write the record back", move |node| node.record().is_none().then(|| record::write_back(node, &record)));
+    }
+
+    pub(super) fn tell_restored(&self, node: &NodeName, message: &str) {
         self.term.note(EventNote {
-            about: About::Node(node.name.clone()),
+            about: About::Node(node.clone()),
             severity: Severity::Warning,
             reason: "RecordRestored",
-            message: "The record was deleted by hand while the drain is under way; it is written back once. To end the drain use `sundown release`."
-                .to_owned(),
+            message: message.to_owned(),
         });
         self.term.metrics.record(RecordEvent::Restored);
-        let record = record.clone();
-        self.write(node, "write the record back", move |node| node.record().is_none().then(|| record::write_back(node, &record)));
     }
 
     /// Patches a Node, trying until that is done, or `body` has nothing to write any more, or the Node is gone: until then the record is
     /// in memory only, and what it owes would be forgotten with this process.
-    fn write(&self, node: &Arc<Node>, what: &'static str, body: impl Fn(&Node) -> Option<serde_json::Value> + Send + Sync + 'static) {
+    pub(super) fn write(&self, node: &Arc<Node>, what: &'static str, body: impl Fn(&Node) -> Option<serde_json::Value> + Send + Sync + 'static) {
         let (term, mut node) = (self.term.clone(), (**node).clone());
         self.term.spawn(async move {
             let mut backoff = Backoff::up_to(seconds(5));
@@ -279,9 +286,7 @@ impl Foreman {
             course.take_up = now;
             let (taken, proved) = (course.taken.clone(), course.proved.clone());
             let limits = self.limits_of(&taken, now, &proved);
-            if let Some(course) = self.courses.get_mut(name) {
-                course.limits = limits;
-            }
+            self.set_limits(name, limits);
             self.step(name, Input::Resumed(limits));
         }
     }
@@ -311,6 +316,7 @@ impl Foreman {
         self.feed.detach(name);
         let Some(course) = self.courses.get_mut(name) else { return };
         course.drain = None;
+        self.term.rules_from_now_on(name, None);
         if let Some(wake) = course.wake.take() {
             self.wakes.remove(&(wake, name.clone()));
         }

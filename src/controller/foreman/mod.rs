@@ -214,6 +214,11 @@ impl Foreman {
             }
             Word::Proof { node, event, holds } => self.proof(&node, &event, holds),
             Word::InstanceEnds { node, instance, over } => self.instance_ends(&node, &instance, over),
+            Word::HooksOver { node, uid, hooks } => {
+                if let Some(course) = self.courses.get_mut(&node).filter(|c| c.node.uid == uid) {
+                    course.over.extend(hooks);
+                }
+            }
             Word::Released { node, uid, node_gone } => self.finished(&node, &uid, node_gone),
             Word::Labelled(node, labelled) => {
                 if let Some(course) = self.courses.get_mut(&node) {

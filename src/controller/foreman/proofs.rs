@@ -1,23 +1,24 @@
 //! What has to be asked before a record counts, or before a drain may force.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use tracing::{debug, info};
 
 use super::{Foreman, Word};
 use crate::{
     cluster::{About, EventNote, Severity},
-    controller::hooks::Proof,
-    domain::{HookAction, HookPurpose, InstanceId, Interruption, Kind, MomentExt, Node, NodeName, Ready, SpotAction, Taken, What, seconds},
+    controller::{context::Term, hooks::Proof},
+    domain::{HookAction, HookKey, HookPurpose, InstanceId, Interruption, Kind, MomentExt, Node, NodeName, Ready, SpotAction, Taken, What, seconds},
     drain::{Input, NodeCondition},
     record::{self, Record, Standing},
-    triage::{self, BeatAnswer, InstanceAnswer, Knowledge},
+    triage::{self, BeatAnswer, HookAnswer, InstanceAnswer, Knowledge},
 };
 
 /// How long the kubelet must have been silent (`Ready` `Unknown`) before its node counts as unreachable.
-const SILENT: std::time::Duration = seconds(60);
+const SILENT: Duration = seconds(60);
 /// For so long after the API server was away its word on kubelets counts for nothing.
-const AFTER_OUTAGE: std::time::Duration = seconds(120);
+const AFTER_OUTAGE: Duration = seconds(120);
 
 impl Foreman {
     /// Which instance is a Node without providerID? DescribeInstances by private DNS name.
@@ -83,12 +84,17 @@ impl Foreman {
         if holds {
             info!(node = %name, "A stale interruption is proved; its deadline rules from now on.");
             course.proved.insert(event.to_owned());
+            let over = course.is_over();
             self.refresh_limits(name);
+            if over {
+                self.step(name, Input::Node(NodeCondition::InstanceOver));
+            }
             return;
         }
-        // Others may still hold; then this one alone changes nothing.
-        let others = course.taken.iter().any(|t| t.event_id != event && (!t.stale || course.proved.contains(&t.event_id)));
-        if others || course.drain.is_none() {
+        course.disproved.insert(event.to_owned());
+        // The others hold, or are still being asked about: this one alone changes nothing.
+        if !course.is_disproved() || course.drain.is_none() {
+            debug!(node = %name, "A stale interruption is disproved; others of the node may hold.");
             return;
         }
         info!(node = %name, "A stale interruption is disproved; the drain ends and the node is put back.");
@@ -163,28 +169,68 @@ impl Foreman {
     }
 }
 
-/// Asks on until the interruption is proved or disproved.
-async fn prove(term: &crate::controller::context::Term, name: NodeName, instance: &InstanceId, taken: &Taken) {
+/// What was learnt of a stale interruption.
+enum Evidence {
+    Beat(BeatAnswer),
+    /// `None`: EC2 could not be asked.
+    Instance(Option<InstanceAnswer>),
+    /// `None`: Auto Scaling could not be asked.
+    Hook(Option<HookAnswer>),
+    /// The hook is known to be over, or the term is: nobody answers any more.
+    Nobody,
+}
+
+/// How long between two questions about one thing.
+const ASK_AGAIN: std::time::Duration = seconds(5);
+
+/// Asks on until the interruption is proved or disproved. A heartbeat, EC2 and the hook's description are asked for at the same time:
+/// where one of them cannot be had, the others may do.
+async fn prove(term: &Term, name: NodeName, instance: &InstanceId, taken: &Taken) {
     let Some(interruption) = interruption(instance, taken) else { return };
     let mut known = Knowledge::new(taken.accepted, taken.time);
-    while term.nodes.get(&name).is_some_and(|n| matches!(record::standing(&n, Some(instance)), Standing::Open(_))) {
-        if let Some(owed) = &taken.hook {
+    let mut asking: FuturesUnordered<BoxFuture<'_, Evidence>> = FuturesUnordered::new();
+    asking.push(Box::pin(ask_instance(term, instance, Duration::ZERO)));
+    if let Some(owed) = &taken.hook {
+        asking.push(Box::pin(async move {
             match term.hooks.prove(owed, taken.time).await {
-                Some(Proof::Open) => known.beat = Some(BeatAnswer { at: term.clock.now(), accepted: true }),
-                Some(Proof::Gone) => known.beat = Some(BeatAnswer { at: term.clock.now(), accepted: false }),
-                None => return,
+                Some(proof) => Evidence::Beat(BeatAnswer { at: term.clock.now(), accepted: proof == Proof::Open }),
+                None => Evidence::Nobody,
             }
+        }));
+        asking.push(Box::pin(ask_hook(term, &owed.key, Duration::ZERO)));
+    }
+    while let Some(evidence) = asking.next().await {
+        if !term.nodes.get(&name).is_some_and(|n| matches!(record::standing(&n, Some(instance)), Standing::Open(_))) {
+            return;
         }
-        let at = term.clock.now();
-        if let Ok(facts) = term.lookups.instances.get_fresh(instance).await {
-            known.instance = Some(InstanceAnswer { at, facts: facts.map(|f| (*f).clone()) });
+        match evidence {
+            Evidence::Beat(answer) => known.beat = Some(answer),
+            Evidence::Instance(answer) => {
+                known.instance = answer.or(known.instance);
+                asking.push(Box::pin(ask_instance(term, instance, ASK_AGAIN)));
+            }
+            Evidence::Hook(Some(answer)) => known.hook = Some(answer),
+            Evidence::Hook(None) => asking.extend(taken.hook.as_ref().map(|owed| ask_hook(term, &owed.key, ASK_AGAIN).boxed())),
+            Evidence::Nobody => return,
         }
         if let Some(disproved) = triage::disproved(&interruption, &known) {
             term.tell(Word::Proof { node: name, event: taken.event_id.clone(), holds: !disproved });
             return;
         }
-        tokio::time::sleep(seconds(5)).await;
     }
+}
+
+async fn ask_instance(term: &Term, instance: &InstanceId, pause: Duration) -> Evidence {
+    tokio::time::sleep(pause).await;
+    let at = term.clock.now();
+    let facts = term.lookups.instances.get_fresh(instance).await.ok();
+    Evidence::Instance(facts.map(|facts| InstanceAnswer { at, facts: facts.map(|f| (*f).clone()) }))
+}
+
+async fn ask_hook(term: &Term, key: &HookKey, pause: Duration) -> Evidence {
+    tokio::time::sleep(pause).await;
+    let described = term.lookups.hooks.get(&key.group, &key.hook).await.ok();
+    Evidence::Hook(described.map(|d| d.map_or(HookAnswer::NoSuchHook, HookAnswer::Described)))
 }
 
 /// The interruption that a record's facts came from, as far as a proof looks at it.

@@ -82,6 +82,15 @@ pub(in crate::controller) enum Word {
         /// It is stopped or terminated. Else that counts only for a node that nobody hears of.
         over: bool,
     },
+    /// Hooks of a release whose completion was accepted, or that are verifiably gone.
+    HooksOver {
+        /// The node.
+        node: NodeName,
+        /// Its UID.
+        uid: String,
+        /// The hooks.
+        hooks: Vec<OwedHook>,
+    },
     /// The end of a release: the node's drain is history.
     Released {
         /// The node.

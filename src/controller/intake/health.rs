@@ -12,6 +12,8 @@ use crate::aws::{Advice, AwsError};
 
 /// A queue is said to be out of reach when it has failed for this long.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(10);
+/// For so long after there was no room for more messages an intake counts as crowded.
+const CROWDED_FOR: Duration = Duration::from_secs(30);
 /// How often a lasting error is logged.
 const LOG_EVERY: Duration = Duration::from_mins(1);
 
@@ -28,10 +30,17 @@ pub(super) struct Viewed {
 }
 
 impl IntakeView {
-    /// Every queue has answered, and none has failed for 10 s, or with an error that a person must mend, since.
+    /// Every queue has answered, and none has failed for 10 s, or with an error that a person must mend, since; and there is room
+    /// for more messages.
     #[must_use]
     pub fn healthy(&self) -> bool {
-        self.0.iter().all(|q| q.health.healthy())
+        self.0.iter().all(|q| q.health.healthy()) && !self.crowded()
+    }
+
+    /// Nothing more could be received lately: too many messages are held undecided.
+    #[must_use]
+    pub fn crowded(&self) -> bool {
+        self.0.iter().any(|q| q.health.crowded())
     }
 
     /// What is wrong with which queue.
@@ -70,6 +79,8 @@ pub(super) struct Health(Mutex<Condition>);
 struct Condition {
     answered: bool,
     trouble: Option<Trouble>,
+    /// When there was last no room for more messages.
+    crowded: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -85,6 +96,15 @@ impl Health {
         let condition = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bad = |t: &Trouble| t.error.advice() != Advice::Retry || t.since.elapsed() >= UNHEALTHY_AFTER;
         condition.answered && !condition.trouble.as_ref().is_some_and(bad)
+    }
+
+    /// There was no room for more messages lately.
+    pub(super) fn crowded(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).crowded.is_some_and(|at| at.elapsed() < CROWDED_FOR)
+    }
+
+    pub(super) fn no_room(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).crowded = Some(Instant::now());
     }
 
     /// What is wrong with it.

@@ -10,6 +10,7 @@ use tokio::{
     sync::{Notify, OwnedSemaphorePermit},
     time::Instant,
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::aws::Receipt;
 
@@ -27,6 +28,8 @@ struct Entry {
     due: Option<Instant>,
     /// It is decided: deleted as soon as SQS does it.
     deleting: bool,
+    /// Given up when there is no room for others; whoever decides it is told by this.
+    spare: Option<CancellationToken>,
     permit: OwnedSemaphorePermit,
 }
 
@@ -99,7 +102,7 @@ impl Ledger {
         let key = state.next;
         state.next += 1;
         state.by_id.insert(Arc::clone(&id), key);
-        state.held.insert(key, Entry { id, receipt, since: now, due: None, deleting: false, permit });
+        state.held.insert(key, Entry { id, receipt, since: now, due: None, deleting: false, spare: None, permit });
         self.schedule(&mut state, key, now);
         Some(Admission::New(key))
     }
@@ -154,6 +157,29 @@ impl Ledger {
         if !self.lock().closing {
             self.forget(key);
         }
+    }
+
+    /// Nothing is lost if `key` reappears later: it may be given up for others. What comes back says when it was.
+    pub(super) fn spare(&self, key: Key) -> CancellationToken {
+        let given_up = CancellationToken::new();
+        if let Some(entry) = self.lock().held.get_mut(&key) {
+            entry.spare = Some(given_up.clone());
+        }
+        given_up
+    }
+
+    /// Gives up to `most` messages up that were held undecided for `age` and may be spared, the oldest first: they reappear by
+    /// themselves. Says how many.
+    pub(super) fn make_room(&self, most: usize, age: Duration) -> usize {
+        let may_go = |entry: &Entry| !entry.deleting && entry.spare.is_some() && entry.since.elapsed() >= age;
+        let old: Vec<_> = self.lock().held.iter().filter(|(_, e)| may_go(e)).map(|(key, e)| (*key, e.spare.clone())).take(most).collect();
+        for (key, given_up) in &old {
+            self.forget(*key);
+            if let Some(given_up) = given_up {
+                given_up.cancel();
+            }
+        }
+        old.len()
     }
 
     /// Nothing undecided is held any longer.

@@ -118,12 +118,13 @@ impl Intake {
         let (deliveries, receiver) = mpsc::channel(settings.max_held.max(1));
         let places = Arc::new(Semaphore::new(settings.max_held.max(1)));
         let (stop, finish) = (CancellationToken::new(), CancellationToken::new());
-        let start = |queue: Queue| {
-            let half = (!settings.dry_run).then_some(settings.visibility / 2);
+        let half = (!settings.dry_run).then_some(settings.visibility / 2);
+        let ledgers: Arc<[_]> = queues.iter().map(|_| Arc::new(Ledger::new(half, settings.extend_limit))).collect();
+        let start = |(queue, ledger): (Queue, &Arc<Ledger>)| {
             let desk = Desk {
                 name: queue.name().into(),
                 queue,
-                ledger: Arc::new(Ledger::new(half, settings.extend_limit)),
+                ledger: Arc::clone(ledger),
                 random: random.clone(),
                 observer: Arc::clone(observer),
                 patience: settings.visibility,
@@ -136,6 +137,8 @@ impl Intake {
                 writer: writer.clone(),
                 deliveries: deliveries.clone(),
                 places: Arc::clone(&places),
+                ledgers: Arc::clone(&ledgers),
+                crowded: Seldom::default(),
                 health: Arc::default(),
                 stop: stop.clone(),
                 alive: alive(),
@@ -150,7 +153,7 @@ impl Intake {
             };
             (running, viewed)
         };
-        let (queues, viewed): (_, Vec<_>) = queues.into_iter().map(start).unzip();
+        let (queues, viewed): (_, Vec<_>) = queues.into_iter().zip(ledgers.iter()).map(start).unzip();
         (receiver, IntakeHandle { queues, view: IntakeView(viewed.into()), stop, finish })
     }
 }

@@ -27,6 +27,8 @@ pub enum IntakeEvent {
     ExtendRetried(usize),
     /// So many could not be extended in time: they may be given to somebody else.
     Lost(usize),
+    /// So many were undecided for too long while there was no room for others; they reappear by themselves.
+    MadeRoom(usize),
     /// Held for as long as SQS lets a message be held; it comes again.
     HeldTooLong,
     /// So many were given back at once.
@@ -66,6 +68,7 @@ impl IntakeEvent {
             Self::Extended(_) => "extended",
             Self::ExtendRetried(_) => "extend_retried",
             Self::Lost(_) => "lost",
+            Self::MadeRoom(_) => "made_room",
             Self::HeldTooLong => "held_too_long",
             Self::Released(_) => "released",
             Self::ReleaseFailed(_) => "release_failed",
@@ -84,6 +87,7 @@ impl IntakeEvent {
             | Self::Extended(n)
             | Self::ExtendRetried(n)
             | Self::Lost(n)
+            | Self::MadeRoom(n)
             | Self::Released(n)
             | Self::ReleaseFailed(n) => n,
             Self::ReceiveFailed(_) | Self::Redelivered | Self::DeleteRefused | Self::HeldTooLong => 1,

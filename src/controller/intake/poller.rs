@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Delivery, IntakeEvent, Settings, Ticket, backoff,
-    health::Health,
-    ledger::Admission,
+    health::{Health, Seldom},
+    ledger::{Admission, Ledger},
     writer::{Desk, Writer},
 };
 use crate::{
@@ -29,6 +29,13 @@ const LAST_RECEIVE: Duration = Duration::from_millis(1500);
 /// An error that a person must mend is asked about as slowly as the tenth in a row of any other.
 const SLOW: u32 = 10;
 
+/// How long a receive waits for room before others have to make some…
+const PATIENCE: Duration = Duration::from_secs(5);
+/// …and while that has just happened.
+const CROWDED_PATIENCE: Duration = Duration::from_millis(100);
+/// What has been undecided for less than this may be decided yet: questions to AWS are answered or given up within 10 s.
+const UNDECIDED_FOR: Duration = Duration::from_secs(10);
+
 /// Receives from one queue.
 pub(super) struct Poller {
     pub(super) desk: Desk,
@@ -36,6 +43,9 @@ pub(super) struct Poller {
     pub(super) writer: Writer,
     pub(super) deliveries: mpsc::Sender<Delivery>,
     pub(super) places: Arc<Semaphore>,
+    /// What is held of all queues, which share the places.
+    pub(super) ledgers: Arc<[Arc<Ledger>]>,
+    pub(super) crowded: Seldom,
     pub(super) health: Arc<Health>,
     pub(super) stop: CancellationToken,
     pub(super) alive: Loop,
@@ -93,8 +103,7 @@ impl Poller {
             if failures > 0 {
                 tokio::time::sleep(backoff(&self.desk.random, failures, LONGEST_PAUSE)).await;
             }
-            let count = BATCH.min(self.settings.max_held).max(1);
-            Arc::clone(&self.places).acquire_many_owned(u32::try_from(count).unwrap_or(1)).await.ok()
+            self.room(BATCH.min(self.settings.max_held).max(1)).await
         };
         let places = tokio::select! {
             biased;
@@ -111,6 +120,32 @@ impl Poller {
                 (failures, Round::Received { full: messages.len() >= count, messages, places, quick })
             }
             Err(error) => (failures, Round::Failed(error)),
+        }
+    }
+
+    /// Places for `count` messages. Where too many that nobody can decide take them all, the oldest that owe nothing make room.
+    async fn room(&self, count: usize) -> Option<OwnedSemaphorePermit> {
+        loop {
+            let places = Arc::clone(&self.places).acquire_many_owned(u32::try_from(count).unwrap_or(1));
+            let patience = if self.health.crowded() { CROWDED_PATIENCE } else { PATIENCE };
+            if let Ok(places) = tokio::time::timeout(patience, places).await {
+                return places.ok();
+            }
+            self.health.no_room();
+            let mut given_up = 0;
+            for ledger in self.ledgers.iter() {
+                given_up += ledger.make_room(count - given_up.min(count), UNDECIDED_FOR);
+            }
+            if given_up > 0 {
+                self.desk.tell(IntakeEvent::MadeRoom(given_up));
+            }
+            if self.crowded.now() {
+                let held = self.settings.max_held;
+                tracing::warn!(
+                    queue = %self.desk.name, held,
+                    "No room for more messages: too many are held undecided. The oldest that owe no lifecycle hook are given up and reappear by themselves; see what the others wait for, or raise --max-held."
+                );
+            }
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
+
 use super::{
     ledger::{Key, Ledger},
     writer::Writer,
@@ -21,6 +23,12 @@ struct Held {
 impl Ticket {
     pub(super) fn new(key: Key, ledger: &Arc<Ledger>, writer: &Writer) -> Self {
         Self(Some(Held { key, ledger: Arc::clone(ledger), writer: writer.clone() }))
+    }
+
+    /// It owes nothing that must be looked after until it is decided: where there is no room for others it may be given up, and
+    /// reappears by itself. What comes back says when that has happened.
+    pub fn spare(&self) -> CancellationToken {
+        self.0.as_ref().map_or_else(CancellationToken::new, |held| held.ledger.spare(held.key))
     }
 
     /// Its work is done: it is deleted, in a batch with others, again and again until SQS has done it.

@@ -110,7 +110,8 @@ fn to_an_open_record_what_owes_no_new_hook_and_ends_no_earlier_is_a_repeat() {
     for (name, record, interruption, now, repeat) in [
         ("a later notice", &spotted, spot("e2", 5), 6, true),
         ("an earlier notice", &spotted, spot("e2", -5), 6, false),
-        ("it shuts down when the notice is over", &spotted, state("e2", 120, ShuttingDown), 121, true),
+        ("it shuts down as the notice says", &spotted, state("e2", 100, ShuttingDown), 119, true),
+        ("it shuts down when the notice is over, which rules nothing any more", &spotted, state("e2", 120, ShuttingDown), 121, false),
         ("it shuts down before", &spotted, state("e2", 20, ShuttingDown), 21, false),
         ("a later action of the same hook", &hooked, hook("e2", 5, "drain", "t9"), 6, false),
         ("an earlier action of the same hook", &hooked, hook("e2", -5, "drain", "t9"), 6, true),
@@ -128,6 +129,37 @@ fn to_an_open_record_what_owes_no_new_hook_and_ends_no_earlier_is_a_repeat() {
     ] {
         assert_eq!(is_repeat(record, &interruption, now), repeat, "{name}");
     }
+}
+
+#[test]
+fn a_second_interruption_is_held_against_the_limit_that_rules_now() {
+    let hooked = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
+    let spotted = take_on(&node(), &spot("e1", 0), 1).unwrap();
+    let ruled = |rules: i64| AcceptOptions { rules: Some(at(rules)), margin: seconds(10), ..AcceptOptions::default() };
+    let short = AcceptOptions { drain_timeout: Some(seconds(300)), ..AcceptOptions::default() };
+    for (name, record, interruption, now, options, repeat) in [
+        ("a hook of two hours, after 70 min", &hooked, spot("e2", 4200), 4200, ruled(7200), false),
+        ("the same, and nobody says what rules", &hooked, spot("e2", 4200), 4200, AcceptOptions::default(), false),
+        ("it ends later than a shorter --drain-timeout", &hooked, spot("e2", 200), 200, short, true),
+        ("a limit that is over rules nothing", &hooked, spot("e2", 4200), 4200, ruled(3600), false),
+        ("a notice that is over rules nothing", &spotted, spot("e2", 500), 500, ruled(3600), false),
+        ("a copy of the notice that rules, under another id", &spotted, spot("e2", 0), 5, ruled(110), true),
+        ("a notice of the same end as the limit", &hooked, spot("e2", 10), 10, ruled(120), true),
+        ("a notice that ends within the margin", &hooked, spot("e2", 9), 10, ruled(120), false),
+        ("the same hook again", &hooked, hook("e2", 5, "drain", "t9"), 6, ruled(7200), true),
+    ] {
+        assert_eq!(take_on_with(record, &interruption, now, &options).is_none(), repeat, "{name}");
+    }
+}
+
+#[test]
+fn what_waits_for_its_proof_outranks_nothing_that_is_sure() {
+    let stale = AcceptOptions { stale: true, ..AcceptOptions::default() };
+    let over = take_on_with(&node(), &state("e1", -600, InstanceState::Stopped), 1, &stale).unwrap();
+    let late = take_on_with(&node(), &hook("e1", -600, "drain", "t1"), 1, &stale).unwrap();
+    assert!(!is_repeat(&over, &spot("e2", 5), 6));
+    assert!(!is_repeat(&late, &hook("e2", 5, "drain", "t2"), 6), "told again in its own time");
+    assert!(take_on_with(&late, &hook("e2", -500, "drain", "t2"), 6, &stale).is_none(), "told again, late again");
 }
 
 #[test]

@@ -140,3 +140,24 @@ fn the_label_has_patches_of_its_own() {
     theirs.labels.insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), String::new());
     assert_eq!((exclude(&theirs), include(&theirs)), (None, None));
 }
+
+#[test]
+fn what_a_fresh_record_lacks_of_the_one_whose_place_it_took_is_written_into_it() {
+    let held = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
+    let held_record = Record::read(held.record().unwrap()).unwrap();
+    let mut deleted = held.clone();
+    deleted.annotations.remove(RECORD);
+    let mut damaged = held.clone();
+    set_record(&mut damaged, "{");
+    for node in [deleted, damaged] {
+        let fresh = take_on(&node, &spot("e2", 5), 6).unwrap();
+        assert!(owed(&fresh).is_empty());
+        let whole = apply(&fresh, &carry_over(&fresh, &held_record).unwrap());
+        assert_eq!(owed(&whole), ["asg/drain"]);
+        assert_eq!((kinds(&whole).len(), our_taint(&whole)), (2, Some("spot")));
+        assert!(!Record::read(whole.record().unwrap()).unwrap().before().unschedulable, "what was there before the first");
+        assert_eq!(carry_over(&whole, &held_record), None, "once");
+        assert_eq!(carry_over(&let_go(&fresh, 9), &held_record), None, "history owes nothing");
+    }
+    assert_eq!(carry_over(&held, &held_record), None);
+}

@@ -10,6 +10,7 @@ mod lost_nodes;
 mod own_pod;
 mod pods;
 mod refusals;
+mod restored;
 mod trouble;
 
 use sundown::{

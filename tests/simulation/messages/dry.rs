@@ -1,5 +1,6 @@
 //! `--dry-run`: says what it would do, and does nothing.
 
+use serde_json::json;
 use sundown::sim::aws::{EventKind, Fault, FaultRule, GroupSpec, HookSpec, How};
 
 use super::{bodies, logs::Logs, tools::hook};
@@ -36,10 +37,12 @@ async fn c83_a_dry_run_writes_nothing_and_says_once_for_each_event_what_it_would
     send(bodies::spot(&theirs[0], &stage.now()));
     send(bodies::state_change(&spot[1], "terminated", &stage.now()));
     send("?".to_owned());
+    send(bodies::event("my.app", "Something", &stage.now(), &json!({})));
+    send(json!({ "Event": "autoscaling:TEST_NOTIFICATION", "AutoScalingGroupName": "asg" }).to_string());
     stage.pass(290).await;
     assert!(kube_writes(&stage).is_empty(), "{:?}", kube_writes(&stage));
     assert!(stage.aws_writes().is_empty(), "{:?}", stage.aws_writes());
-    assert_eq!(stage.bodies_in("trial").len(), 7, "they reappear by themselves");
+    assert_eq!(stage.bodies_in("trial").len(), 9, "they reappear by themselves");
     assert!(stage.world.aws.queue("trial").unwrap().messages.iter().all(|m| m.receive_count >= 4));
     for instance in [&instances[0], &spot[0], &spot[1], &gone[0], &launched] {
         let said = logs.with(&["Dry run: would", &format!("instance={instance}")]);
@@ -50,6 +53,7 @@ async fn c83_a_dry_run_writes_nothing_and_says_once_for_each_event_what_it_would
     assert_eq!(logs.with(&["Dry run: would complete", &launched]).len(), 1);
     let ignored = logs.with(&["Dry run: would delete", &format!("instance={}", theirs[0]), "foreign"]);
     assert_eq!(ignored.len(), 1, "{ignored:?}");
+    assert_eq!(logs.with(&["Dry run: would delete", "queue=trial"]).len(), 2, "an event of others and a test notification, once each");
     assert!(sundown.messages("spot", "dry_run") >= 2.0, "until it is stale");
     assert_eq!(sundown.metric("leader"), 0.0);
     sundown.stop().await;
@@ -58,9 +62,11 @@ async fn c83_a_dry_run_writes_nothing_and_says_once_for_each_event_what_it_would
 
 #[tokio::test(start_paused = true)]
 async fn c83_a_dry_run_takes_nothing_over_that_another_has_begun() {
+    let logs = Logs::keep();
     let stage = Stage::new(151);
     let instances = stage.group(3, 300);
     stage.shop(6);
+    stage.queue_for("actions", [EventKind::TerminateAction]);
     let real = stage.settled(&[]).await;
     stage.world.aws.terminate(&instances[0], true);
     stage.until(5, "it is taken on", || stage.is_cordoned(&instances[0])).await;
@@ -68,8 +74,11 @@ async fn c83_a_dry_run_takes_nothing_over_that_another_has_begun() {
     stage.world.kube.clear_journal();
     stage.world.aws.clear_journal();
     let url = stage.queue_for("trial", []);
+    stage.world.aws.send_event("trial", &stage.bodies_in("actions")[0]);
     let dry = stage.start("sundown-dry", &["--dry-run", "--queue-url", &url]);
     stage.pass(200).await;
+    assert_eq!(logs.with(&["Dry run: would", &instances[0]]).len(), 1);
+    assert_eq!(logs.with(&["Dry run: would delete it: the node's record holds it already", &instances[0]]).len(), 1);
     assert!(kube_writes(&stage).is_empty() && stage.aws_writes().is_empty());
     dry.stop().await;
     assert!(kube_writes(&stage).is_empty() && stage.aws_writes().is_empty(), "nor at its end");

@@ -2,7 +2,7 @@
 
 use sundown::sim::aws::{Fault, FaultRule, How, State};
 
-use super::{bodies, tools::hook};
+use super::{bodies, logs::Logs, tools::hook};
 use crate::harness::Stage;
 
 #[tokio::test(start_paused = true)]
@@ -108,6 +108,34 @@ async fn a_list_of_instances_is_never_asked_for_with_nothing_in_it() {
     assert_eq!(sundown.messages("spot", "stale"), 2.0);
     assert_eq!(sundown.messages("spot", "foreign"), 3.0);
     assert!(instances.iter().all(|i| stage.ec2_says(i) == State::Running));
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn interruptions_that_nobody_can_decide_are_told_and_do_not_make_the_intake_deaf() {
+    let logs = Logs::keep();
+    let stage = Stage::new(85);
+    let ours = stage.spot_group(2);
+    let theirs = stage.foreign_group("theirs", 60, None, &hook("drain", 300));
+    let sundown = stage.settled(&["--max-held", "100", "--max-pollers", "1"]).await;
+    stage.world.aws.fault(FaultRule::new("ec2:*", Fault::AccessDenied, How::Always));
+    for n in 0..3 {
+        theirs.iter().for_each(|instance| stage.send(&bodies::spot(instance, &stage.ago(n))));
+    }
+    stage.pass(9).await;
+    stage.send(&bodies::spot(&ours[0], &stage.now()));
+    stage.until(45, "ours is accepted", || stage.is_cordoned(&ours[0])).await;
+    assert!(stage.in_queue() >= 180, "the others are kept");
+    assert_eq!(logs.with(&["WARN", "Not allowed to ask AWS", "DescribeInstances"]).len(), 1, "once a minute");
+    assert_eq!(logs.with(&["WARN", "No room for more messages"]).len(), 1);
+    assert!(sundown.metric("intake_events_total{event=\"made_room\"}") >= 80.0);
+    let missing = sundown.readiness.missing();
+    assert!(format!("{missing:?}").contains("no room for more messages"), "{missing:?}");
+    stage.world.aws.end_faults();
+    stage.until(150, "all are decided", || stage.in_queue() == 0).await;
+    stage.pass(40).await;
+    assert!(sundown.readiness.missing().is_empty());
     sundown.stop().await;
     stage.end();
 }

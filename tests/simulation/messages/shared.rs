@@ -25,6 +25,7 @@ async fn a_shared_queue_keeps_whatever_may_be_for_others() {
         bodies::state_change(&theirs[0], "running", &time),
         bodies::rebalance(&theirs[0], &time),
         bodies::event("my.app", "Something", &time, &json!({})),
+        json!({ "Event": "autoscaling:TEST_NOTIFICATION", "AutoScalingGroupName": "theirs" }).to_string(),
         bodies::health(&[&instances[2], &theirs[0]], "scheduledChange", &time),
     ];
     let for_us = [bodies::spot(&instances[0], &time), bodies::rebalance(&instances[3], &time)];

@@ -1,5 +1,7 @@
 //! Interruptions that are read after their own time: proved, disproved, and by whose clock.
 
+use std::time::Duration;
+
 use jiff::SignedDuration;
 use serde_json::Value;
 use sundown::sim::{
@@ -65,7 +67,9 @@ async fn late_warnings_about_instances_that_go_are_proved() {
     stage.world.aws.send_event("late", &bodies::state_change(&instances[1], "stopping", &stage.ago(70)));
     stage.until(3, "both are cordoned", || stage.is_cordoned(&instances[0]) && stage.is_cordoned(&instances[1])).await;
     assert_eq!((sundown.messages("spot", "accepted"), sundown.messages("state-change", "accepted")), (1.0, 1.0));
-    assert_eq!(sundown.metric("pods_forced_total"), 0.0, "a deadline that is over at the accept is void");
+    // A deadline that is over at the accept is void. Whoever is forced is forced at once: the machines go within a minute.
+    stage.pass(20).await;
+    assert_eq!((sundown.metric("pods_forced_total"), stage.removals().iter().filter(|r| r.2).count()), (0.0, 0));
     sundown.stop().await;
     stage.end();
 }
@@ -139,6 +143,29 @@ async fn a_late_hook_that_is_over_because_its_instance_goes_is_taken_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hook_that_closed_because_its_instance_went_between_two_questions_is_taken_on() {
+    let stage = Stage::new(121);
+    let instances = stage.group(3, 300);
+    stage.shop(6);
+    let late = queues(&stage);
+    let sundown = stage.settled(&["--queue-url", &late]).await;
+    stage.world.aws.other_action("asg", "drain", &instances[0], &[]);
+    assert!(stage.world.aws.complete_as("somebody", "asg", "drain", &instances[0], HookResult::Continue));
+    // EC2 is asked at once and says that it runs; the heartbeat is answered only when it does not any more.
+    stage.world.aws.fault(FaultRule::new("*", Fault::Latency(Duration::from_millis(50)), How::Always));
+    let until = stage.clock.now() + Duration::from_secs(3);
+    stage.world.aws.fault(FaultRule::new("autoscaling:RecordLifecycleActionHeartbeat", Fault::Throttle, How::Until(until)));
+    send_late(&stage, 3600);
+    stage.pass(1).await;
+    assert_eq!(stage.describes(), 1);
+    stage.world.aws.terminate_in_ec2(&instances[0]);
+    stage.until(15, "it is taken on", || stage.is_cordoned(&instances[0])).await;
+    assert_eq!((sundown.messages("terminate-hook", "accepted"), sundown.messages("terminate-hook", "stale")), (1.0, 0.0));
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hook_within_its_own_heartbeat_timeout_is_not_late_once_that_is_known() {
     let stage = Stage::new(116);
     let instances = stage.group(3, 300);
@@ -172,7 +199,9 @@ async fn a_hook_of_unknown_timeout_is_late_after_30_s() {
     stage.assert_untouched(&stage.world.node_of(&instances[1]).unwrap());
     assert_eq!(stage.bodies_in("late").len(), 1);
     stage.world.aws.end_faults();
-    stage.until(60, "one of 40 s waits for its proof", || stage.is_cordoned(&instances[1])).await;
+    stage.until(60, "one of 40 s is taken on without its proof", || stage.is_cordoned(&instances[1])).await;
+    let stale = |instance: &str| stage.record(instance).unwrap()["interruptions"][0]["stale"].clone();
+    assert_eq!((stale(&instances[0]), stale(&instances[1])), (Value::Null, Value::Bool(true)), "nobody answered within 10 s");
     sundown.stop().await;
     stage.end();
 }
@@ -196,6 +225,10 @@ async fn skewed(seed: u64, ahead: i64) {
     stage.until(115, "forced before the machine goes", || stage.world.kube.pods_on(&node).is_empty()).await;
     assert!(sundown.metric("pods_forced_total") >= 1.0);
     let aws_time = |ago: i64| super::tools::text(stage.clock.now().checked_add(SignedDuration::from_secs(ahead - ago)).unwrap());
+    // Nothing but long polls for ten minutes: they say little of the clocks, and change nothing.
+    stage.pass(600).await;
+    let metric = sundown.metric("clock_skew_seconds");
+    assert!((metric - ahead as f64).abs() <= 2.0, "after ten idle minutes: {metric}");
     stage.send(&bodies::spot(&instances[1], &aws_time(130)));
     stage.send(&bodies::spot(&instances[2], &aws_time(100)));
     stage.until(5, "one in its own time is taken at its word", || stage.is_cordoned(&instances[2])).await;
@@ -213,6 +246,12 @@ async fn c82_the_age_of_an_event_is_measured_by_awss_clock_when_ours_is_ahead() 
 #[tokio::test(start_paused = true)]
 async fn c82_the_age_of_an_event_is_measured_by_awss_clock_when_ours_is_behind() {
     skewed(119, 600).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn c82_a_clock_that_is_ahead_by_less_than_a_long_poll_takes_is_known_for_what_it_is() {
+    skewed(122, -15).await;
+    skewed(123, -60).await;
 }
 
 #[tokio::test(start_paused = true)]

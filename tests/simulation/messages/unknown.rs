@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sundown::sim::{
     aws::{EventKind, HookResult, InstanceSpec, State, Verdict},
-    kube::{Away, Fault, Match, Rule},
+    kube::{Away, Fault, Match, PodShape, PodSpec, Rule},
 };
 
 use super::{bodies, logs::Logs, tools::hook};
@@ -131,6 +131,28 @@ async fn an_uncached_list_that_finds_the_node_keeps_its_hook_from_being_complete
     stage.until(60, "it is completed", || completed_after(&stage, &ours[0]).is_some()).await;
     assert!(stage.world.kube.pods_on(&node).is_empty(), "not before its node was empty");
     assert_eq!(sundown.messages("terminate-hook", "accepted"), 1.0);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_of_the_event_of_a_node_past_the_index_does_not_end_its_beats() {
+    let stage = Stage::new(97);
+    stage.group(2, 300);
+    let ours = stage.group_without_nodes("late", 2, 86_400, &[hook("drain", 60)]);
+    let copies = stage.queue_for("copies", [EventKind::TerminateAction]);
+    let sundown = stage.settled(&["--queue-url", &stage.world.queue_url(), "--queue-url", &copies]).await;
+    stage.world.kube.silence_watches(&Match::of("watch", "nodes"));
+    stage.world.join(&ours[0]);
+    let node = stage.world.node_of(&ours[0]).unwrap();
+    let shape = PodShape { grace: Some(Duration::from_secs(900)), stop: Some(Duration::from_secs(120)), ..PodShape::default() };
+    stage.world.kube.add_pod(&PodSpec::on(node.clone(), "shop", "slow").shape(shape));
+    stage.pass(1).await;
+    stage.world.aws.terminate(&ours[0], true);
+    let counted = |outcome| sundown.messages("terminate-hook", outcome);
+    stage.until(20, "one is taken on, the other a repeat", || (counted("accepted"), counted("repeat")) == (1.0, 1.0)).await;
+    stage.until(180, "it is completed", || completed_after(&stage, &ours[0]).is_some()).await;
+    assert!(stage.world.kube.pods_on(&node).is_empty(), "not before its node was empty");
     sundown.stop().await;
     stage.end();
 }

@@ -7,6 +7,7 @@ mod bursts;
 mod clouds;
 mod completions;
 mod deadlines;
+mod joining;
 mod leaders;
 mod pace;
 mod processes;

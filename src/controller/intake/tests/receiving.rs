@@ -55,7 +55,23 @@ async fn no_more_is_held_than_may_be_held_and_places_that_become_free_are_used()
     }
     let more = desk.all().await;
     assert_eq!((more.len(), desk.handle.view().held()), (20, 50));
-    assert!(desk.handle.healthy());
+    assert!(desk.handle.view().crowded() && !desk.handle.healthy(), "nothing more can be received");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_undecided_for_ten_seconds_and_may_be_spared_makes_room_for_others() {
+    let settings = Settings { max_held: 50, pollers: 1, ..Settings::default() };
+    let mut desk = start_with(&queue_of(70), &settings, 1);
+    let held = desk.all().await;
+    let spared: Vec<_> = held.iter().skip(10).map(|delivery| delivery.ticket.spare()).collect();
+    sleep(seconds(7)).await;
+    assert_eq!(desk.events.count(IntakeEvent::MadeRoom(10)), 0, "it may be decided yet");
+    sleep(seconds(20)).await;
+    assert_eq!(desk.all().await.len(), 20);
+    // Two batches for those that came, and one for the next long poll.
+    let given_up: Vec<_> = spared.iter().map(CancellationToken::is_cancelled).collect();
+    assert!(given_up[..30].iter().all(|g| *g) && !given_up[30..].contains(&true), "the oldest, and no more than were needed: {given_up:?}");
+    assert!(desk.handle.view().crowded());
 }
 
 #[tokio::test(start_paused = true)]
