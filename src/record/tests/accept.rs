@@ -146,7 +146,7 @@ fn a_second_interruption_is_held_against_the_limit_that_rules_now() {
         ("a copy of the notice that rules, under another id", &spotted, spot("e2", 0), 5, ruled(110), true),
         ("a notice of the same end as the limit", &hooked, spot("e2", 10), 10, ruled(120), true),
         ("a notice that ends within the margin", &hooked, spot("e2", 9), 10, ruled(120), false),
-        ("the same hook again", &hooked, hook("e2", 5, "drain", "t9"), 6, ruled(7200), true),
+        ("the same action again", &hooked, hook("e2", 5, "drain", "t1"), 6, ruled(7200), true),
     ] {
         assert_eq!(take_on_with(record, &interruption, now, &options).is_none(), repeat, "{name}");
     }
@@ -159,7 +159,7 @@ fn what_waits_for_its_proof_outranks_nothing_that_is_sure() {
     let late = take_on_with(&node(), &hook("e1", -600, "drain", "t1"), 1, &stale).unwrap();
     assert!(!is_repeat(&over, &spot("e2", 5), 6));
     assert!(!is_repeat(&late, &hook("e2", 5, "drain", "t2"), 6), "told again in its own time");
-    assert!(take_on_with(&late, &hook("e2", -500, "drain", "t2"), 6, &stale).is_none(), "told again, late again");
+    assert!(take_on_with(&late, &hook("e2", -500, "drain", "t1"), 6, &stale).is_none(), "told again, late again");
 }
 
 #[test]
