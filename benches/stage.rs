@@ -120,9 +120,12 @@ impl Stage {
         self.world.kube.requests().into_iter().filter(|r| r.client.starts_with("sundown/") && r.at >= from).collect()
     }
 
-    /// What the service called at AWS since `from`, long polls that came back empty not.
+    /// What the service called at AWS since `from`. Long polls that ended after the last message was deleted came back empty and are no part of
+    /// the work: an idle queue is polled as well.
     pub fn called(&self, from: Moment) -> Vec<String> {
-        self.world.aws.calls().into_iter().filter(|c| c.at >= from && c.by == "AKIASUNDOWN").map(|c| c.api).collect()
+        let calls: Vec<_> = self.world.aws.calls().into_iter().filter(|c| c.at >= from && c.by == "AKIASUNDOWN").collect();
+        let last = calls.iter().filter(|c| c.api == "sqs:DeleteMessageBatch").map(|c| c.at).max();
+        calls.into_iter().filter(|c| c.api != "sqs:ReceiveMessage" || Some(c.at) <= last).map(|c| c.api).collect()
     }
 }
 

@@ -21,9 +21,26 @@ use crate::{
     triage,
 };
 
-/// What outlives a term: clients, caches, settings.
+/// What outlives a term: clients, caches, settings. One for all, since thousands of tasks hold it.
 #[derive(Clone)]
-pub(super) struct Standing {
+pub(super) struct Standing(Arc<StandingParts>);
+
+impl From<StandingParts> for Standing {
+    fn from(parts: StandingParts) -> Self {
+        Self(Arc::new(parts))
+    }
+}
+
+impl std::ops::Deref for Standing {
+    type Target = StandingParts;
+
+    fn deref(&self) -> &StandingParts {
+        &self.0
+    }
+}
+
+/// What a [`Standing`] is made of.
+pub(super) struct StandingParts {
     pub(super) config: Arc<Config>,
     pub(super) policy: Arc<triage::Policy>,
     pub(super) cluster: Cluster,

@@ -11,7 +11,7 @@ use tracing::{info, warn};
 
 use super::{
     Board, Clock, Random, Spawner,
-    context::{Lead, Standing, Term},
+    context::{Lead, Standing, StandingParts, Term},
     counting::Counting,
     departed::{self, Departed},
     desk, foreman,
@@ -179,7 +179,7 @@ fn standing(parts: &Parts, keeper: &Arc<LeaseKeeper>, counting: &Counting, ident
     let keep = KeepLabels::of(&config.ours.nodes);
     let aws = Clients::from_config(&parts.aws, parts.clock, Arc::new(counting.clone()));
     let instance = config.standing.pod.as_ref().map_or(identity, |p| p.name.clone());
-    Standing {
+    Standing::from(StandingParts {
         nodes: NodeIndex::start(&cluster, keep),
         budgets: BudgetWatch::start(&cluster),
         daemon_sets: DaemonSets::new(&cluster),
@@ -196,7 +196,7 @@ fn standing(parts: &Parts, keeper: &Arc<LeaseKeeper>, counting: &Counting, ident
         board: parts.board.clone(),
         lead: Lead { write: Arc::new(move || !dry && guard.may_write()), beat: Arc::new(move || !dry && beats.may_beat()) },
         departed: Departed::default(),
-    }
+    })
 }
 
 fn policy(config: &Config) -> triage::Policy {

@@ -115,7 +115,7 @@ pub(super) struct Entry {
     pub(super) is_there: bool,
     pub(super) block: Option<Box<Block>>,
     /// Towards which deadline it was shortened.
-    pub(super) shortened_for: Option<Moment>,
+    pub(super) shortened_for: Option<Box<Moment>>,
     /// It was deleted by force; told aloud.
     pub(super) forced: bool,
     /// A malformed order for it was told aloud.
@@ -186,7 +186,7 @@ impl Entry {
     fn outlives_the_deadline(&self, rules: &Rules, now: Moment) -> bool {
         let late = |end: Moment, force_at: Moment| end > force_at.plus(rules.settings.shorten_slack);
         let Some((deletion, force_at)) = self.pod.deletion.zip(rules.limits.force_at) else { return false };
-        late(deletion, force_at.max(now.plus(force::SHORTEST))) && self.shortened_for.is_none_or(|before| late(before, force_at))
+        late(deletion, force_at.max(now.plus(force::SHORTEST))) && self.shortened_for.as_deref().is_none_or(|before| late(*before, force_at))
     }
 
     /// From when on it may be deleted by force: only once its eviction was refused or had no answer, or was accepted without effect.
@@ -310,7 +310,7 @@ impl Entry {
         }
         match order {
             Order::Delete { why: DeleteWhy::Shortened, grace, .. } => {
-                self.shortened_for = force_at;
+                self.shortened_for = force_at.map(Box::new);
                 Some(Note::ShortenedGrace { pod, uid, grace: *grace, own })
             }
             Order::Delete { grace, .. } => {

@@ -99,7 +99,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { deadline: Duration::from_secs(10), in_flight: 64, watch: Duration::from_mins(1), page: 100, lists: 8 }
+        Self { deadline: Duration::from_secs(10), in_flight: 64, watch: Duration::from_mins(1), page: 100, lists: 4 }
     }
 }
 

@@ -47,7 +47,7 @@ pub struct PodFeedSettings {
 
 impl Default for PodFeedSettings {
     fn default() -> Self {
-        Self { own_watches: 32, buffer: 256 }
+        Self { own_watches: 32, buffer: 64 }
     }
 }
 

@@ -143,7 +143,7 @@ impl Foreman {
             span,
         };
         let over = course.is_over();
-        self.courses.insert(node.name.clone(), course);
+        self.courses.insert(node.name.clone(), Box::new(course));
         self.set_limits(&node.name, limits);
         self.term.metrics.set_drains_active(self.courses.len());
         self.term.board.began(&node.name, instance, kind, accepted);
@@ -241,6 +241,6 @@ impl Foreman {
             self.hook_facts.remove(&owed);
         }
         self.term.metrics.set_drains_active(self.courses.len());
-        Some(course)
+        Some(*course)
     }
 }

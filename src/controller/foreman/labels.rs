@@ -21,7 +21,7 @@ impl Foreman {
         }
         for name in names {
             let open = |c: &Course| c.drain.is_some() && !c.labelling && !c.node.labels.contains_key(EXCLUDE_FROM_LOAD_BALANCERS);
-            if self.courses.get(name).is_some_and(open) && self.label_is_due(name) {
+            if self.courses.get(name).is_some_and(|c| open(c)) && self.label_is_due(name) {
                 self.label(name);
             }
         }

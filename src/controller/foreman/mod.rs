@@ -78,7 +78,7 @@ pub(super) async fn work(term: Term, mut words: mpsc::UnboundedReceiver<Word>, a
 pub(super) struct Foreman {
     term: Term,
     feed: PodFeed,
-    courses: BTreeMap<NodeName, Course>,
+    courses: BTreeMap<NodeName, Box<Course>>,
     dispatcher: Dispatcher,
     hook_facts: BTreeMap<OwedHook, HookFacts>,
     hook_nodes: BTreeMap<OwedHook, NodeName>,

@@ -147,8 +147,10 @@ impl Hooks {
         let (end, all, key) = (self.end.clone(), self.clone(), owed.key.clone());
         self.standing.metrics.set_hooks_owed(book.running());
         let span = tracing::info_span!("lifecycle_action", node = tracing::field::Empty);
+        // Boxed here: inside, the task would keep room for it beside the box.
+        let life = Box::pin(keeper.keep().instrument(span));
         drop(self.standing.spawner.spawn(async move {
-            let ended = end.run_until_cancelled(Box::pin(keeper.keep().instrument(span))).await.is_some();
+            let ended = end.run_until_cancelled(life).await.is_some();
             let mut book = all.book();
             book.ended(&key);
             if ended {
