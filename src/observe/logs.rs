@@ -6,7 +6,11 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use tracing_subscriber::{filter::Targets, fmt, prelude::*};
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    fmt,
+    prelude::*,
+};
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -40,6 +44,10 @@ pub fn filter(text: &str) -> Result<Targets, BadFilter> {
     directives.push(text.to_owned());
     if text.trim().is_empty() {
         return Err(bad(&"it is empty"));
+    }
+    // `inof` alone would be taken for the name of a module, and everything else would be silent.
+    if let Some(word) = text.split(',').map(str::trim).find(|word| !word.contains('=') && word.parse::<LevelFilter>().is_err()) {
+        return Err(bad(&format_args!("`{word}` is no level")));
     }
     directives.join(",").parse().map_err(|e| bad(&e))
 }
@@ -84,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_filter_that_is_none_is_refused_with_a_remedy() {
-        for bad in ["", "sundown=loud", "a=b=c"] {
+        for bad in ["", "sundown=loud", "a=b=c", "inof", "info,sundown"] {
             let said = filter(bad).unwrap_err().to_string();
             assert!(said.contains(&format!("`{bad}`")) && said.contains("use a level"), "{said}");
         }

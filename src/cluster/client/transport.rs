@@ -18,7 +18,7 @@ use tower::{BoxError, ServiceBuilder};
 const READ_BUFFER: usize = 16 * 1024;
 /// Connections that are kept for the next burst, and for how long.
 const IDLE: usize = 32;
-const IDLE_FOR: Duration = Duration::from_secs(60);
+const IDLE_FOR: Duration = Duration::from_mins(1);
 
 /// As kube makes one, but with small read buffers. Through a proxy it is kube's own.
 pub(super) fn client(config: Config) -> Result<kube::Client, kube::Error> {

@@ -10,6 +10,9 @@ use super::{Judge, is_us};
 /// From a change of a pod to the status of its budgets, with room for a busy moment.
 const LAG: Duration = Duration::from_millis(500);
 
+/// Silence of 40 s makes a node unknown and all of its pods not ready at once.
+const SILENCE: Duration = Duration::from_secs(40);
+
 impl Judge<'_> {
     pub(super) fn budgets(&mut self) {
         for Entry { at, fact, by } in &self.evidence.entries {
@@ -39,8 +42,6 @@ impl Judge<'_> {
         if just.into_iter().any(unasked) {
             return true;
         }
-        // Silence of 40 s makes a node unknown and all of its pods not ready at once.
-        const SILENCE: Duration = Duration::from_secs(40);
         let found_lost = |since: Timestamp| since + SILENCE <= at + LAG && at <= since + SILENCE + LAG + LAG;
         let machines = self.evidence.entries.iter().filter(|e| matches!(e.fact, Fact::MachineGone(_))).map(|e| e.at);
         let kubelets = self.evidence.hands.iter().filter(|(_, _, what)| ["lost", "rebooted"].contains(what)).map(|(at, ..)| *at);
@@ -51,5 +52,5 @@ impl Judge<'_> {
 /// The workload in a pod's name: `load-1` of `load-1-abcde`.
 fn workload(pod: &str) -> &str {
     let end = pod.match_indices('-').nth(1).map_or(pod.len(), |(i, _)| i);
-    &pod[..end]
+    pod.get(..end).unwrap_or(pod)
 }

@@ -249,7 +249,7 @@ impl Plan {
         let disorder = if d.chance(0.3) { (0.2, 0.3, 0.1) } else { (0.0, 0.0, 0.0) };
         let replicas = if d.chance(0.4) { 2 } else { 1 };
         let acts = acts(&mut d, &groups);
-        let busy_kubelets = seed / 2 % 2 == 0;
+        let busy_kubelets = (seed / 2).is_multiple_of(2);
         Self { seed, flags, drain_timeout, groups, loads, loose, replicas, busy_kubelets, disorder, acts }
     }
 
