@@ -1,8 +1,8 @@
-//! Nodes that went with an open record: what they owe outlives them.
+//! Nodes that went with an open record, or lost it: what they owe outlives it.
 //!
-//! The record lies on the Node, so that it goes with it. A leader completes what a vanished Node owes from memory at once; while nobody
-//! leads, nobody does. So every replica, also one that stands by, remembers such Nodes from its own index, and the next leader among
-//! them completes what is owed.
+//! The record lies on the Node, so that it goes with it, and a person can delete it. A leader completes what a vanished Node owes from
+//! memory at once, and writes a deleted record back; while nobody leads, nobody does. So every replica, also one that stands by,
+//! remembers such Nodes from its own index, and the next leader among them makes up for it.
 
 use std::{
     collections::BTreeMap,
@@ -12,6 +12,7 @@ use std::{
 
 use super::{Clock, context::Standing};
 use crate::{
+    cluster::NodeChange,
     domain::{InstanceId, Moment, MomentExt, Node},
     record::{self, Record},
 };
@@ -22,7 +23,7 @@ const REMEMBER: Duration = Duration::from_hours(2);
 /// So many are remembered.
 const MOST: usize = 10_000;
 
-/// A Node that went with an open record.
+/// A Node that went with an open record, or is without it.
 #[derive(Debug, Clone)]
 pub(super) struct Departure {
     pub(super) node: Arc<Node>,
@@ -31,7 +32,7 @@ pub(super) struct Departure {
     pub(super) at: Moment,
 }
 
-/// The Nodes that went with an open record and whose hooks were not completed here yet, by UID. Clones share them.
+/// The Nodes that went with an open record or lost it, and whose hooks were not completed here yet, by UID. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Departed(Arc<Mutex<BTreeMap<String, Departure>>>);
 
@@ -51,7 +52,17 @@ impl Departed {
         }
     }
 
-    /// What it owed is completed.
+    /// A Node that lost its open record and kept our taint: a person deleted it. What Sundown puts back loses both in one patch.
+    fn follow_record(&self, before: &Arc<Node>, after: &Node, now: Moment) {
+        let is_lost = after.record().is_none() && after.has_our_taint() && before.uid == after.uid;
+        if is_lost && before.record().is_some() {
+            self.note(before, now);
+        } else if !is_lost {
+            self.forget(&after.uid);
+        }
+    }
+
+    /// What it owed is completed, or is written on it again.
     pub(super) fn forget(&self, uid: &str) {
         self.lock().remove(uid);
     }
@@ -69,11 +80,13 @@ impl Departed {
 pub(super) async fn follow(standing: Standing) {
     let mut changes = standing.nodes.subscribe();
     while let Some(change) = changes.next().await {
-        if let crate::cluster::NodeChange::Deleted(node) = change
-            // One that was to be left alone since its accept owes its hooks all the same.
-            && standing.policy.nodes.matches(&node.labels)
-        {
-            standing.departed.note(&node, standing.clock.now());
+        let now = standing.clock.now();
+        // One that was to be left alone since its accept owes its hooks all the same.
+        let is_ours = |node: &Node| standing.policy.nodes.matches(&node.labels);
+        match change {
+            NodeChange::Deleted(node) if is_ours(&node) => standing.departed.note(&node, now),
+            NodeChange::Applied { now: after, before: Some(before) } if is_ours(&after) => standing.departed.follow_record(&before, &after, now),
+            NodeChange::Deleted(_) | NodeChange::Applied { .. } => {}
         }
     }
 }

@@ -85,7 +85,14 @@ impl Foreman {
         }
         let Some(instance) = instance else { return };
         let Some((record, _)) = self.ghosts.get(instance).cloned() else { return };
-        if self.term.manages(node) && record::reregister(node, instance, &record).is_some() {
+        if !self.term.manages(node) || record::reregister(node, instance, &record).is_none() {
+            return;
+        }
+        if node.has_our_taint() {
+            // It is the same object, which somebody took the record from while nobody led.
+            self.ghosts.remove(instance);
+            self.write_back(node, record);
+        } else {
             self.ghosts.remove(instance);
             info!(node = %node.name, instance = %instance, "The instance registered again: its record is written again.");
             self.term.metrics.record(RecordEvent::Restored);
@@ -328,7 +335,8 @@ impl Foreman {
         course.completing = Some(release::start(&self.term, course, outcome));
     }
 
-    /// Nodes that went before this term, with a record that was open: what they owe is completed from memory, as it would have been at once.
+    /// Nodes that went before this term with a record that was open: what they owe is completed from memory, as it would have been at
+    /// once. Those that only lost the record get it back when they are looked at.
     pub(super) fn take_up_departed(&mut self) {
         let now = self.term.clock.now();
         for gone in self.term.departed.all(self.term.clock) {

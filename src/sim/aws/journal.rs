@@ -17,7 +17,7 @@ pub enum Outcome {
     Error(String),
     /// Never answered and not done.
     LostBefore,
-    /// Done, but the answer never arrived.
+    /// Done, or refused as it would have been, but the answer never arrived.
     LostAfter,
 }
 

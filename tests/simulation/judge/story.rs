@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use serde_json::Value;
-use sundown::sim::kube::{Fact, PodRef};
+use sundown::sim::{
+    aws::{ActionReport, Outcome},
+    kube::{Fact, PodRef},
+};
 
 use super::Evidence;
 
@@ -131,13 +134,21 @@ impl<'a> Story<'a> {
         let first = told.iter().map(|t| t.accepted).min().unwrap_or(now);
         for action in self.evidence.actions.iter().filter(|a| a.instance == instance) {
             all.push(Deadline { at: action.global_end - Duration::from_secs(65), accepted: first });
-            // The last window that was granted, once two thirds of it are over.
-            let last = action.beats.iter().copied().filter(|b| *b <= now).max().unwrap_or(action.started);
+            // The last window that anybody was told was granted, once two thirds of it are over.
+            let last = self.told_beats(action).filter(|b| *b <= now).max().unwrap_or_else(|| to_the_second(action.started));
             if now >= last + action.heartbeat_timeout.mul_f64(0.66) {
                 all.push(Deadline { at: last + action.heartbeat_timeout - margin, accepted: first });
             }
         }
         all
+    }
+
+    /// The heartbeats of an action whose acceptance was heard of.
+    fn told_beats(&self, action: &ActionReport) -> impl Iterator<Item = Timestamp> {
+        let object = format!("{}/{}/{}", action.group, action.hook, action.instance);
+        let beats = self.evidence.calls.iter().filter(|c| c.api == "autoscaling:RecordLifecycleActionHeartbeat" && c.outcome == Outcome::Ok);
+        let (from, to) = (action.started, action.end.as_ref().map_or(self.evidence.ended, |e| e.at));
+        beats.filter(move |c| c.object == object && c.at >= from && c.at <= to).map(|c| c.at)
     }
 
     /// Pods that count and are on the node at that moment.
@@ -246,6 +257,11 @@ pub fn timeline(evidence: &Evidence) -> String {
     lines.sort_by_key(|(at, _)| *at);
     let line = |(at, text): (Timestamp, String)| format!("{:9.3} {text}\n", at.duration_since(evidence.begun).as_secs_f64());
     lines.into_iter().map(line).collect()
+}
+
+/// Events tell their time in whole seconds.
+fn to_the_second(at: Timestamp) -> Timestamp {
+    Timestamp::from_second(at.as_second()).unwrap_or(at)
 }
 
 pub fn is_open(page: &Page) -> bool {

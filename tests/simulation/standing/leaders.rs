@@ -167,6 +167,54 @@ async fn what_a_node_owed_that_was_deleted_while_nobody_led_is_completed_by_the_
     stage.end();
 }
 
+/// As long as a leader lives it writes such a record back; while nobody led, somebody must have seen it.
+#[tokio::test(start_paused = true)]
+async fn a_record_that_was_deleted_while_nobody_led_is_written_back_by_the_next_leader() {
+    let stage = Stage::new(7221);
+    let instance = stage.group(1, 300).remove(0);
+    stage.slow_pod(&instance, "slow", 100);
+    let first = stage.lead("sundown-0", &[]).await;
+    let second = stage.start("sundown-1", &[]);
+    stage.pass(10).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.until(5, "it is written", || stage.is_cordoned(&instance) && stage.in_queue() == 0).await;
+    let record = stage.record(&instance);
+    first.kill();
+    stage.pass(1).await;
+    let delete = |node: &mut serde_json::Value| drop(node["metadata"]["annotations"].as_object_mut().unwrap().remove("sundown.dev/record"));
+    assert!(stage.world.kube.edit("nodes", "", &stage.name_of(&instance), delete));
+    follow(&stage, 17, &second).await;
+    stage.until(2, "it is written back", || stage.node(&instance)["metadata"]["annotations"].get("sundown.dev/record").is_some()).await;
+    assert_eq!(stage.record(&instance), record);
+    stage.until(250, "it is completed", || stage.all_over()).await;
+    stage.all_completed_once();
+    assert_eq!(stage.removals().len(), 1, "evicted once: {:?}", stage.removals());
+    second.stop().await;
+    stage.end();
+}
+
+/// What is put back loses record, taint and cordon in one patch: nobody has to remember it.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_put_back_stays_so_under_the_next_leader() {
+    let stage = Stage::new(7222);
+    let instance = stage.group(1, 300).remove(0);
+    stage.slow_pod(&instance, "slow", 100);
+    let first = stage.lead("sundown-0", &[]).await;
+    let second = stage.start("sundown-1", &[]);
+    stage.pass(10).await;
+    stage.world.aws.spot_interruption(&instance, sundown::sim::aws::SpotAction::Terminate);
+    stage.until(5, "it is written", || stage.is_cordoned(&instance)).await;
+    let release = |node: &mut serde_json::Value| node["metadata"]["annotations"]["sundown.dev/release"] = "true".into();
+    assert!(stage.world.kube.edit("nodes", "", &stage.name_of(&instance), release));
+    stage.until(5, "it is put back", || !stage.is_cordoned(&instance)).await;
+    first.kill();
+    follow(&stage, 17, &second).await;
+    stage.pass(10).await;
+    assert!(!stage.is_cordoned(&instance));
+    second.stop().await;
+    stage.end();
+}
+
 #[tokio::test(start_paused = true)]
 async fn c72_one_replica_that_is_killed_goes_on_after_its_restart() {
     let stage = Stage::new(721);

@@ -61,6 +61,10 @@ async fn calls_hang_are_cut_or_lose_their_answer() {
     let outcomes: Vec<_> = w.aws.calls().into_iter().map(|c| c.outcome).collect();
     assert_eq!(outcomes, [Outcome::LostBefore, Outcome::LostBefore, Outcome::LostAfter, Outcome::Ok]);
     assert_eq!((w.aws.calls()[3].by.as_str(), w.aws.calls()[0].object.as_str()), ("AKIASUNDOWN", "q"));
+    // Whoever asked heard nothing of a refusal either.
+    w.aws.fault(FaultRule::new("sqs:*", Fault::CutAfterEffect, How::Times(1)));
+    assert!(w.sqs.get_queue_url().queue_name("none").send().await.is_err());
+    assert_eq!(w.aws.calls()[4].outcome, Outcome::LostAfter);
 }
 
 #[tokio::test(start_paused = true)]
