@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use crate::{
     aws, cluster,
-    config::{Config, ConfigError, RunArgs, print_config},
+    config::{Config, ConfigError, RunArgs, print_config, unknown_variables},
     controller::{self, Board, Clock, Parts, Random, Spawner},
     domain::seconds,
     observe::{Admin, Loops, Metrics, Readiness, logs},
@@ -27,6 +27,10 @@ pub(super) fn main(args: RunArgs, matches: Option<&ArgMatches>) -> anyhow::Resul
         return Ok(ExitCode::SUCCESS);
     }
     logs::init(&config.service.log_level, config.service.log_format)?;
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for variable in unknown_variables(names) {
+        warn!(variable, "No setting has this variable: it is ignored. `sundown run --print-config` lists those that there are.");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
     runtime.block_on(serve(Arc::new(config)))?;
     // Whatever still runs now has nothing to say any more.

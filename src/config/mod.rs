@@ -15,7 +15,7 @@ mod values;
 use std::{net::SocketAddr, time::Duration};
 
 pub use args::{AwsArgs, DrainArgs, KubeArgs, LeaseArgs, LogArgs, OursArgs, QueueArgs, RunArgs, ServiceArgs, StandingArgs};
-pub use print::{document, print_config};
+pub use print::{document, print_config, unknown_variables};
 pub use validate::ConfigError;
 pub use values::{Exclusion, ForceAfter, Listen, PodEvents, QueueUrl, duration_text, parse_duration};
 

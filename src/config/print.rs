@@ -80,6 +80,23 @@ fn default_cell(arg: &Arg) -> String {
     if literal { format!("`{text}`") } else { text }
 }
 
+/// What stands for a value that nobody gave: there is none, or what the default says is found out as it is needed.
+fn absent(arg: &Arg) -> &'static str {
+    let is_derived = DERIVED.iter().any(|(flag, words)| *flag == name(arg) && !words.starts_with("none"));
+    if is_derived { "(derived)" } else { "(none)" }
+}
+
+/// Those of these variables that look like a setting of ours and are none: misspelt, or of another version. What Kubernetes sets for
+/// Services of our name is left out.
+#[must_use]
+pub fn unknown_variables(set: impl Iterator<Item = String>) -> Vec<String> {
+    let known: Vec<String> = flags().iter().filter_map(|a| a.get_env().map(|v| v.to_string_lossy().into_owned())).collect();
+    let of_a_service = |name: &str| name.contains("_SERVICE_HOST") || name.contains("_SERVICE_PORT") || name.contains("_PORT");
+    let mut all: Vec<_> = set.filter(|name| name.starts_with("SUNDOWN_") && !of_a_service(name) && !known.contains(name)).collect();
+    all.sort();
+    all
+}
+
 /// The value in force and where it comes from.
 fn value(arg: &Arg, matches: &ArgMatches, config: &Config) -> (String, &'static str) {
     let id = arg.get_id().as_str();
@@ -98,6 +115,6 @@ fn value(arg: &Arg, matches: &ArgMatches, config: &Config) -> (String, &'static 
         "pod-namespace" => own(config.standing.pod.as_ref().map(|p| p.namespace.clone())),
         "region" => own(config.aws.region.clone()),
         _ if !takes_value(arg) => (matches.get_flag(id).to_string(), source),
-        _ => (raw.filter(|r| !r.is_empty()).unwrap_or_else(|| "(none)".to_owned()), source),
+        _ => (raw.filter(|r| !r.is_empty()).unwrap_or_else(|| absent(arg).to_owned()), source),
     }
 }

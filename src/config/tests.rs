@@ -164,9 +164,17 @@ fn every_flag_has_a_variable_of_its_own_and_is_printed_with_value_variable_and_d
         "--dry-run true  # from the flag; variable SUNDOWN_DRY_RUN; default: false",
         "--lease-namespace infra  # from the surroundings; variable SUNDOWN_LEASE_NAMESPACE; default: POD_NAMESPACE, else kube-system",
         "--cluster-name (none)  # default; variable SUNDOWN_CLUSTER_NAME; default: none",
+        "--kubeconfig (derived)  # default; variable SUNDOWN_KUBECONFIG; default: KUBECONFIG or ~/.kube/config, else in-cluster",
     ] {
         assert!(printed.lines().any(|l| l == line), "{line} is missing in\n{printed}");
     }
+}
+
+#[test]
+fn a_variable_that_is_misspelt_is_found_and_those_of_a_service_are_not() {
+    let set =
+        ["SUNDOWN_DRAIN_TIMEOUT", "SUNDOWN_DRAIN_TIMOUT", "PATH", "SUNDOWN_SERVICE_HOST", "SUNDOWN_SERVICE_PORT_HTTP", "SUNDOWN_PORT_9808_TCP_ADDR"];
+    assert_eq!(unknown_variables(set.iter().map(ToString::to_string)), ["SUNDOWN_DRAIN_TIMOUT"]);
 }
 
 #[test]

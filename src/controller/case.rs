@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     aws::LookupError,
-    domain::{Interruption, Moment, MomentExt, Node, OwedHook, seconds},
+    domain::{InstanceFacts, Interruption, Moment, MomentExt, Node, OwedHook, seconds},
     observe::MessageOutcome,
     record,
     triage::{BeatAnswer, GroupAnswer, HookAnswer, InstanceAnswer, Knowledge, Question, Reason, Verdict, triage},
@@ -32,6 +32,7 @@ pub(super) enum Fate {
 /// What was learnt.
 enum Learnt {
     Instance(InstanceAnswer),
+    Namesakes(Vec<InstanceFacts>),
     Group(GroupAnswer),
     Hook(HookAnswer),
     Beat(BeatAnswer),
@@ -181,6 +182,7 @@ impl Case {
     fn learn(&mut self, learnt: Learnt) {
         match learnt {
             Learnt::Instance(answer) => self.known.instance = Some(answer),
+            Learnt::Namesakes(all) => self.known.namesakes = Some(all),
             Learnt::Group(answer) => self.known.group = Some(answer),
             Learnt::Hook(answer) => self.known.hook = Some(answer),
             Learnt::Beat(answer) => self.known.beat = Some(answer),
@@ -302,6 +304,9 @@ fn ask(term: Term, interruption: Interruption, event: Moment, question: Question
                     Some((asked, facts)) => Learnt::Instance(InstanceAnswer { at: term.clock.moment(asked), facts: facts.map(|f| (*f).clone()) }),
                     None => Learnt::Nothing,
                 })
+            }
+            Question::Name(name) => {
+                heard(term.lookups.dns.get(name).await, |all| Learnt::Namesakes(all.map(|all| (*all).clone()).unwrap_or_default()))
             }
             Question::Group(group) => heard(term.lookups.groups.get(group).await, |tags| {
                 Learnt::Group(tags.map_or(GroupAnswer::NoSuchGroup, |t| GroupAnswer::Tags((*t).clone())))

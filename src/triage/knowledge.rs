@@ -22,6 +22,8 @@ pub struct Knowledge {
     pub asked: Option<Moment>,
     /// What DescribeInstances said last.
     pub instance: Option<InstanceAnswer>,
+    /// The instances that have this one's private DNS name.
+    pub namesakes: Option<Vec<InstanceFacts>>,
     /// What DescribeAutoScalingGroups said of the hook's group.
     pub group: Option<GroupAnswer>,
     /// What DescribeLifecycleHooks said of the hook.
@@ -79,6 +81,7 @@ impl Knowledge {
             nodes: Vec::new(),
             asked: None,
             instance: None,
+            namesakes: None,
             group: None,
             hook: None,
             beat: None,

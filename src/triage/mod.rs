@@ -22,6 +22,7 @@ mod table;
 mod verdict;
 
 pub use knowledge::{BeatAnswer, GroupAnswer, HookAnswer, InstanceAnswer, Knowledge};
+pub use owner::called;
 pub use policy::{BadGlob, HookGlobs, Policy, Staleness};
 pub use proof::disproved;
 pub use table::{beats, triage};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{GroupAnswer, Knowledge, Policy};
-use crate::domain::{InstanceState, Interruption};
+use crate::domain::{InstanceFacts, InstanceState, Interruption};
 
 /// Whose an instance is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +52,24 @@ pub(super) fn group_is_ours(known: &Knowledge, cluster: &str) -> Option<bool> {
 /// These tags name another cluster and not ours.
 pub(super) fn names_others(tags: &BTreeMap<String, String>, policy: &Policy) -> bool {
     policy.cluster_name.as_deref().is_some_and(|cluster| read(tags, cluster) == Names::Others)
+}
+
+/// These tags name us.
+pub(super) fn names_us(tags: &BTreeMap<String, String>, policy: &Policy) -> bool {
+    policy.cluster_name.as_deref().is_some_and(|cluster| read(tags, cluster) == Names::Us)
+}
+
+/// Which instance of those that have the private DNS name of a Node without providerID is meant: one that names us before one that
+/// names nobody, one that lives before one that is over (addresses are used again). Two networks of a region may have the same
+/// addresses: where several live and none of them names us, nobody can tell.
+#[must_use]
+pub fn called<'a>(namesakes: &'a [InstanceFacts], policy: &Policy) -> Option<&'a InstanceFacts> {
+    let rank = |i: &InstanceFacts| (names_us(&i.tags, policy), !i.state.is_over());
+    let mut all: Vec<_> = namesakes.iter().filter(|i| !names_others(&i.tags, policy)).collect();
+    all.sort_by_key(|i| (rank(i), i.launched));
+    let best = all.pop()?;
+    let is_clear = names_us(&best.tags, policy) || best.state.is_over() || all.last().is_none_or(|next| rank(next) < rank(best));
+    is_clear.then_some(best)
 }
 
 /// The tags that say of which cluster something is: those of the cloud provider, of EKS, and of the cluster autoscaler.

@@ -27,6 +27,7 @@ pub fn triage(interruption: &Interruption, known: &Knowledge, policy: &Policy, n
         What::StateChange(state) if !state.is_ending() => policy.dispose(Reason::Irrelevant),
         What::Terminate(_) | What::Spot(_) | What::Capacity { .. } | What::StateChange(_) => match case.node() {
             Some(node) => case.of_node(node),
+            None if case.may_be_called() => wait(case.questions_of_name(), None),
             None if !known.index_trusted => case.while_the_index_is_away(),
             None => case.without_node(),
         },
@@ -181,23 +182,51 @@ impl Case<'_> {
         }
     }
 
-    /// The Node of the instance. A Node whose providerID names another instance never is, whatever it is called; and two networks
-    /// may use one private DNS name, so it does not count for an instance that names another cluster. Of several (one is what a
-    /// re-registration left behind), the one that is ready, else the youngest.
+    /// The Node of the instance. A Node whose providerID names another instance never is, whatever it is called; one without
+    /// providerID goes by its name, where that is this instance's and nobody else's. Of several (one is what a re-registration left
+    /// behind), the one that is ready, else the youngest.
     fn node(&self) -> Option<Arc<Node>> {
+        let by_name = self.is_meant_by_its_name();
+        self.candidates().filter(|node| node.instance.is_some() || by_name || self.goes_by_id(node)).max_by_key(|n| rank(n)).cloned()
+    }
+
+    /// The Nodes that have the instance's id, or no id and its name.
+    fn candidates(&self) -> impl Iterator<Item = &Arc<Node>> {
         let facts = self.known.instance.as_ref().and_then(|answer| answer.facts.as_ref());
         let facts = facts.filter(|facts| facts.id == self.interruption.instance && !owner::names_others(&facts.tags, self.policy));
         let listed = self.known.listed.iter().flat_map(|(_, nodes)| nodes);
-        self.known
-            .nodes
-            .iter()
-            .chain(listed)
-            .filter(|node| match &node.instance {
-                Some(instance) => *instance == self.interruption.instance,
-                None => facts.is_some_and(|facts| Knowledge::is_called(node, facts)),
-            })
-            .max_by_key(|node| (node.ready == Ready::True, node.created, &node.name))
-            .cloned()
+        self.known.nodes.iter().chain(listed).filter(move |node| match &node.instance {
+            Some(instance) => *instance == self.interruption.instance,
+            None => facts.is_some_and(|facts| Knowledge::is_called(node, facts)),
+        })
+    }
+
+    fn goes_by_id(&self, node: &Node) -> bool {
+        node.name.as_str() == self.interruption.instance.as_str()
+    }
+
+    /// Two networks may use one private DNS name. It counts for an instance of ours by its own tags or its group's, else where no
+    /// other that lives has it.
+    fn is_meant_by_its_name(&self) -> bool {
+        let is_tagged = self.known.instance.as_ref().and_then(|a| a.facts.as_ref()).is_some_and(|f| owner::names_us(&f.tags, self.policy));
+        let of_group = || self.policy.cluster_name.as_deref().and_then(|cluster| owner::group_is_ours(self.known, cluster)) == Some(true);
+        let alone = || {
+            let meant = self.known.namesakes.as_deref().and_then(|all| owner::called(all, self.policy));
+            meant.is_some_and(|facts| facts.id == self.interruption.instance)
+        };
+        is_tagged || of_group() || alone()
+    }
+
+    /// A Node without providerID has its name, and whether that means it has not been asked yet.
+    fn may_be_called(&self) -> bool {
+        !self.questions_of_name().is_empty() && self.candidates().next().is_some()
+    }
+
+    fn questions_of_name(&self) -> Vec<Question> {
+        let name = self.known.instance.as_ref().and_then(|a| a.facts.as_ref()).and_then(|f| f.private_dns.clone());
+        let name = name.filter(|_| self.known.namesakes.is_none()).map(Question::Name);
+        let group = if self.policy.cluster_name.is_some() { self.question_of_group() } else { Vec::new() };
+        name.into_iter().chain(group).collect()
     }
 
     fn is_for_us(&self, node: &Node) -> bool {
@@ -249,6 +278,11 @@ impl Case<'_> {
         let instance = self.known.instance.is_none().then(|| self.question_of_instance(self.known.received.minus(OWNER_MEMORY)));
         if let Some(instance) = instance { vec![instance] } else { self.question_of_group() }
     }
+}
+
+/// Of several Nodes of one instance the one that counts is the greatest.
+fn rank(node: &Arc<Node>) -> impl Ord + use<> {
+    (node.ready == Ready::True, node.created, node.name.clone())
 }
 
 fn wait(ask: Vec<Question>, until: Option<Moment>) -> Verdict {

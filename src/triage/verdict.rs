@@ -79,6 +79,8 @@ pub enum Question {
         /// An answer of a cache must not be older than this.
         not_before: Moment,
     },
+    /// DescribeInstances by private DNS name: which instances have it. To `Knowledge::namesakes`.
+    Name(String),
     /// DescribeAutoScalingGroups: the group's tags. To `Knowledge::group`.
     Group(GroupName),
     /// DescribeLifecycleHooks. To `Knowledge::hook`.

@@ -214,7 +214,7 @@ async fn two_hundred_instances_go_into_one_call_and_unknown_ones_are_absent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dns_name_means_the_instance_that_is_not_over_and_the_youngest_of_those() {
+async fn a_dns_name_is_answered_with_all_instances_that_have_it() {
     let clients = clients(|call: Call| async move {
         assert_eq!(call.input["Filter.1.Name"], "private-dns-name");
         let (old, new) = ("2027-01-01T00:00:00Z", "2027-01-02T00:00:00Z");
@@ -226,7 +226,9 @@ async fn a_dns_name_means_the_instance_that_is_not_over_and_the_youngest_of_thos
     });
     let lookups = Lookups::start(&clients, &Random::seeded(1), &Spawner::new());
     let found = lookups.dns.get(&"ip-10-0-0-1".to_owned()).await.unwrap().unwrap();
-    assert_eq!((found.id.as_str(), found.state), ("i-00000002", InstanceState::Running));
+    let found: Vec<_> = found.iter().map(|f| (f.id.as_str(), f.state)).collect();
+    let (running, over) = (InstanceState::Running, InstanceState::Terminated);
+    assert_eq!(found, [("i-00000001", over), ("i-00000002", running), ("i-00000003", running)]);
     assert_eq!(lookups.dns.get(&"ip-10-0-0-9".to_owned()).await, Ok(None));
 }
 

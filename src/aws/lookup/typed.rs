@@ -13,8 +13,8 @@ use crate::{
 
 /// Instances by id. For a state that decides something use [`Lookup::get_fresh`].
 pub type InstanceLookup = Lookup<InstanceId, Arc<InstanceFacts>>;
-/// Instances by private DNS name, for Nodes without providerID.
-pub type DnsLookup = Lookup<String, Arc<InstanceFacts>>;
+/// All instances of a private DNS name, for Nodes without providerID.
+pub type DnsLookup = Lookup<String, Arc<Vec<InstanceFacts>>>;
 /// The tags of Auto Scaling groups.
 pub type GroupLookup = Lookup<GroupName, Arc<BTreeMap<String, String>>>;
 
@@ -105,15 +105,13 @@ impl Lookups {
     }
 }
 
-/// Addresses are used again: of several instances of one name, the one that is not over, then the youngest, is meant.
-fn by_name(instances: Vec<InstanceFacts>) -> Vec<(String, Arc<InstanceFacts>)> {
-    let mut best: BTreeMap<String, InstanceFacts> = BTreeMap::new();
+/// All instances of each name: addresses are used again, and two networks may have the same.
+fn by_name(instances: Vec<InstanceFacts>) -> Vec<(String, Arc<Vec<InstanceFacts>>)> {
+    let mut all: BTreeMap<String, Vec<InstanceFacts>> = BTreeMap::new();
     for instance in instances {
-        let Some(name) = instance.private_dns.clone() else { continue };
-        let rank = |i: &InstanceFacts| (!i.state.is_over(), i.launched);
-        if best.get(&name).is_none_or(|other| rank(other) < rank(&instance)) {
-            best.insert(name, instance);
+        if let Some(name) = instance.private_dns.clone() {
+            all.entry(name).or_default().push(instance);
         }
     }
-    best.into_iter().map(|(name, instance)| (name, Arc::new(instance))).collect()
+    all.into_iter().map(|(name, instances)| (name, Arc::new(instances))).collect()
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use super::{Foreman, Word};
 use crate::{
@@ -29,13 +29,23 @@ impl Foreman {
         }
         let (term, node) = (self.term.clone(), node.name.clone());
         self.term.spawn(async move {
+            let mut told = false;
             loop {
                 match term.lookups.dns.get(&name).await {
-                    Ok(Some(facts)) => {
-                        term.tell(Word::Named { node, instance: facts.id.clone() });
-                        return;
+                    Ok(all) => {
+                        let all = all.map(|all| (*all).clone()).unwrap_or_default();
+                        if let Some(facts) = triage::called(&all, &term.policy) {
+                            term.tell(Word::Named { node, instance: facts.id.clone() });
+                            return;
+                        }
+                        if !std::mem::replace(&mut told, true) {
+                            warn!(
+                                node = %node, name, instances = all.len(),
+                                "The node has no providerID, and its private DNS name does not tell which instance it is: its record is left alone \
+                                 and asked about on. Let the kubelet set the providerID, or tag the instance kubernetes.io/cluster/<--cluster-name>."
+                            );
+                        }
                     }
-                    Ok(None) => debug!(node = %node, "EC2 knows no instance of the node's name; its record cannot be judged."),
                     Err(error) => debug!(node = %node, %error, "Cannot ask which instance the node is."),
                 }
                 tokio::time::sleep(seconds(30)).await;

@@ -116,7 +116,7 @@ fn c39_a_node_of_another_instance_is_never_taken_for_this_one() {
     let named = InstanceFacts { private_dns: Some(DNS.to_owned()), ..facts(InstanceState::Running, ours()) };
     let known = Knowledge { nodes: vec![called(Some(OTHER))], instance: answer(Some(named.clone())), ..fresh() };
     assert_eq!(verdict(&spot(), &known, &policy()), Verdict::Delete(Reason::NoNode), "same name, new instance");
-    let known = Knowledge { nodes: vec![called(None)], instance: answer(Some(named)), ..fresh() };
+    let known = Knowledge { nodes: vec![called(None)], instance: answer(Some(named.clone())), ..fresh() };
     assert_eq!(accepted(verdict(&spot(), &known, &policy())), (DNS.to_owned(), Standing::Timely), "no providerID: by its private DNS name");
     let known = Knowledge { nodes: vec![called(None)], ..fresh() };
     assert_eq!(asks(verdict(&spot(), &known, &policy())), [ask_instance(long_ago())], "a name alone is nobody's");
@@ -129,6 +129,27 @@ fn a_private_dns_name_does_not_count_for_an_instance_that_names_another_cluster(
     assert_eq!(verdict(&spot(), &known, &policy()), Verdict::Delete(Reason::Foreign), "two networks may have the same addresses");
     assert_eq!(verdict(&terminate(), &known, &policy()), Verdict::Delete(Reason::Foreign));
     assert!(!beats(&terminate(), &known, &policy()));
+}
+
+#[test]
+fn a_private_dns_name_that_several_have_counts_for_nobody_who_is_not_known_to_be_ours() {
+    let of = |id: &str, state, tags| InstanceFacts { id: id.parse().unwrap(), private_dns: Some(DNS.to_owned()), ..facts(state, tags) };
+    let untagged = of(INSTANCE, InstanceState::Running, BTreeMap::new());
+    let other = of(OTHER, InstanceState::Running, BTreeMap::new());
+    let old = of("i-0dddddddddddddddd", InstanceState::Terminated, BTreeMap::new());
+    let seen = Knowledge { nodes: vec![Arc::new(node(DNS, None))], instance: answer(Some(untagged.clone())), ..fresh() };
+    assert_eq!(asks(verdict(&spot(), &seen, &policy())), [Question::Name(DNS.to_owned())], "whose name is it?");
+    assert!(!beats(&terminate(), &seen, &policy()));
+    let told = |namesakes: &[&InstanceFacts]| Knowledge { namesakes: Some(namesakes.iter().map(|f| (*f).clone()).collect()), ..seen.clone() };
+    assert_eq!(accepted(verdict(&spot(), &told(&[&untagged, &old]), &policy())).0, DNS, "nobody else who lives has it");
+    assert_eq!(verdict(&spot(), &told(&[&untagged, &other]), &policy()), Verdict::Delete(Reason::Foreign), "two networks");
+    let tagged = of(OTHER, InstanceState::Running, ours());
+    assert_eq!(verdict(&spot(), &told(&[&untagged, &tagged]), &policy()), Verdict::Delete(Reason::Foreign), "the other one is ours");
+    let theirs = of(OTHER, InstanceState::Running, theirs());
+    assert_eq!(accepted(verdict(&spot(), &told(&[&untagged, &theirs]), &policy())).0, DNS, "the other one is another cluster's");
+    let by_group = Knowledge { group: Some(GroupAnswer::Tags(ours())), ..told(&[&untagged, &other]) };
+    assert_eq!(accepted(verdict(&terminate(), &by_group, &policy())).0, DNS, "its group is ours");
+    assert!(beats(&terminate(), &by_group, &policy()));
 }
 
 #[test]

@@ -47,12 +47,13 @@ prop_compose! {
         index_trusted in any::<bool>(),
         nodes in nodes(),
         instance in option::of(instance_answers()),
+        namesakes in option::of(option::of(instance_answers()).prop_map(|a| a.and_then(|a| a.facts).into_iter().collect())),
         group in option::of(prop_oneof![tag_sets().prop_map(GroupAnswer::Tags), Just(GroupAnswer::NoSuchGroup)]),
         hook in option::of(Just(HookAnswer::NoSuchHook)),
         beat in option::of((moments(), any::<bool>()).prop_map(|(at, accepted)| BeatAnswer { at, accepted })),
         listed in option::of((moments(), self::nodes())),
     ) -> Knowledge {
-        Knowledge { received, happened, index_trusted, nodes, asked, instance, group, hook, beat, listed }
+        Knowledge { received, happened, index_trusted, nodes, asked, instance, namesakes, group, hook, beat, listed }
     }
 }
 

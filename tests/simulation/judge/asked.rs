@@ -12,9 +12,20 @@ use super::{
 
 /// Two minutes from the notice, less the margin of ten seconds.
 const NOTICE: Duration = Duration::from_secs(110);
+/// A machine that is shutting down lives for some seconds.
+const AT_ONCE: Duration = Duration::from_secs(4);
+
+/// How long after its own time everybody must have been asked, and how long it counts as fresh; `None`: nothing presses.
+fn presses(told: &Told) -> Option<(Duration, Duration)> {
+    match (told.kind.as_str(), told.state.as_deref()) {
+        ("spot" | "capacity", _) => Some((NOTICE, Duration::from_secs(60))),
+        ("state-change", Some("stopping" | "shutting-down")) => Some((AT_ONCE, Duration::from_secs(1))),
+        _ => None,
+    }
+}
 
 impl Judge<'_> {
-    /// Of each spot and capacity notice that was written down while it was fresh, and that nothing and nobody stood in the way of: all pods
+    /// Of each spot and capacity notice and each state that ends a machine that was written down while it was fresh, and that nothing and nobody stood in the way of: all pods
     /// that count were asked. Says how many pods it looked at, so that a test can see that it looks.
     pub(super) fn asked(&mut self) -> usize {
         let mut seen = 0;
@@ -24,8 +35,11 @@ impl Judge<'_> {
                 continue;
             }
             for told in self.story.told(instance, self.evidence.ended) {
-                if ["spot", "capacity"].contains(&told.kind.as_str()) && self.is_free(instance, node, &told) {
-                    seen += self.all_asked(instance, node, &told);
+                if let Some((notice, fresh)) = presses(&told)
+                    && told.accepted <= told.time + fresh
+                    && self.is_free(instance, node, &told, notice)
+                {
+                    seen += self.all_asked(instance, node, &told, notice);
                 }
             }
         }
@@ -33,19 +47,18 @@ impl Judge<'_> {
     }
 
     /// Nothing was broken, nobody interfered, and the machine was there.
-    fn is_free(&self, instance: &str, node: &str, told: &Told) -> bool {
-        let (from, to) = (told.time, told.time + NOTICE);
-        let fresh = told.accepted <= told.time + Duration::from_secs(60);
+    fn is_free(&self, instance: &str, node: &str, told: &Told, notice: Duration) -> bool {
+        let (from, to) = (told.time, told.time + notice);
         let meddled = self.evidence.hands.iter().any(|(at, n, _)| n == node && *at <= to);
         let paused = self.story.pauses(node).iter().any(|(a, b)| *a <= to && *b >= from);
         let gone = self.story.node_gone(node, to) || self.story.machine_gone(node, to);
         // One that was released before and told again is history that stands (and its pods have been asked then).
         let before = self.story.released(node, instance, self.evidence.begun).is_some_and(|at| at <= told.accepted);
-        fresh && to <= self.evidence.ended && !meddled && !paused && !gone && !before && !self.troubled(from, to)
+        to <= self.evidence.ended && !meddled && !paused && !gone && !before && !self.troubled(from, to)
     }
 
-    fn all_asked(&mut self, instance: &str, node: &str, told: &Told) -> usize {
-        let end = told.time + NOTICE;
+    fn all_asked(&mut self, instance: &str, node: &str, told: &Told, notice: Duration) -> usize {
+        let end = told.time + notice;
         let known = self.story.released(node, instance, told.accepted).map_or(told.accepted, |at| at.min(told.accepted));
         let there = |l: &&Life| l.pod.node == node && l.bound <= known && l.gone.is_none_or(|g| g > end) && l.finished.is_none_or(|f| f > end);
         let left: Vec<&Life> = self.story.pods.values().filter(there).filter(|l| counts(&l.pod)).collect();
@@ -53,7 +66,7 @@ impl Judge<'_> {
         // Those that went in time were looked at too.
         let looked_at = self.story.pods.values().filter(|l| l.pod.node == node && l.bound <= known && l.gone.is_none_or(|g| g > told.time)).count();
         if !missed.is_empty() {
-            self.broken(end, format!("{node} was accepted for a {} notice, and nobody asked {missed:?} to go", told.kind));
+            self.broken(end, format!("{node} was accepted for a {} event, and nobody asked {missed:?} to go", told.kind));
         }
         looked_at
     }

@@ -64,6 +64,22 @@ async fn reclaimed() -> Evidence {
     evidence
 }
 
+/// Somebody terminates an instance in EC2.
+async fn terminated() -> Evidence {
+    let stage = Stage::new(5);
+    let instance = stage.spot_group(1).remove(0);
+    pod(&stage, &instance, "web-0", 1);
+    let sundown = led(&stage).await;
+    stage.world.aws.terminate_in_ec2(&instance);
+    stage.pass(30).await;
+    sundown.stop().await;
+    let mut evidence = stage.evidence();
+    evidence.terms.calm = true;
+    stage.end();
+    assert_eq!(judge(&evidence), Vec::<String>::new());
+    evidence
+}
+
 fn when(evidence: &Evidence, what: impl Fn(&Fact) -> bool) -> Timestamp {
     evidence.entries.iter().find(|e| what(&e.fact)).expect("it happened").at
 }
@@ -150,6 +166,15 @@ async fn a_service_that_writes_released_and_evicts_nobody_is_seen() {
     assert_eq!(judge(&paused), Vec::<String>::new(), "a pause is a reason");
     evidence.excuses.push((evidence.begun, evidence.ended));
     assert_eq!(judge(&evidence), Vec::<String>::new(), "trouble is a reason");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_ends_and_whose_pods_nobody_asks_is_seen() {
+    let mut evidence = terminated().await;
+    assert_eq!(Judge::of(&evidence).asked(), 1, "its pod is looked at");
+    evidence.requests.retain(|r| r.subresource != "eviction");
+    evidence.entries.retain(|e| !matches!(e.fact, Fact::Evicted { .. } | Fact::Deleted { .. } | Fact::PodGone(_) | Fact::PodFinished(_)));
+    breaks(&judge(&evidence), "was accepted for a state-change event, and nobody asked");
 }
 
 #[tokio::test(start_paused = true)]

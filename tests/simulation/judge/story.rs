@@ -32,6 +32,8 @@ pub struct Page {
 #[derive(Debug)]
 pub struct Told {
     pub kind: String,
+    /// Of a state change.
+    pub state: Option<String>,
     pub event: String,
     pub time: Timestamp,
     pub accepted: Timestamp,
@@ -275,6 +277,7 @@ fn interruptions(record: &Value) -> impl Iterator<Item = Told> + use<> {
         let time = |key: &str| i[key].as_str().and_then(|t| t.parse().ok());
         Some(Told {
             kind: text("kind")?,
+            state: text("state"),
             event: text("event").unwrap_or_default(),
             time: time("time")?,
             accepted: time("accepted")?,
