@@ -130,6 +130,7 @@ pub fn calls() -> Vec<Figure> {
         let completed = || stage.world.aws.actions().iter().filter(|a| a.end.is_some()).count();
         stage.until("every hook is completed", || completed() == NODES && stage.in_queue() == 0).await;
         drop(service);
+        stage.went_well();
         let requests = stage.asked(begun);
         let removes = |r: &&sundown::sim::kube::Request| r.resource == "pods" && (r.subresource == "eviction" || r.verb == "delete");
         let removing = requests.iter().filter(removes).count();

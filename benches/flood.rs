@@ -1,11 +1,14 @@
 //! A queue full of what is for others.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::json;
 use sundown::{
     domain::{Moment, MomentExt as _},
-    sim::aws::{InstanceSpec, QueueSettings, SpotAction},
+    sim::{
+        aws::{InstanceSpec, QueueSettings, SpotAction},
+        kube::{PodShape, PodSpec},
+    },
 };
 
 use crate::{
@@ -126,12 +129,24 @@ async fn bare(stage: &Stage, strangers: &[String]) -> f64 {
 async fn known() -> (Figure, Figure) {
     let stage = Stage::new("known", settings()).await;
     let ours = stage.spot_group(NODES);
+    // They go slowly, so that no end of a drain is written meanwhile.
+    let slow = Some(Duration::from_mins(2));
+    for (instance, node) in stage.world.nodes() {
+        let shape = PodShape { grace: slow, stop: slow, ..PodShape::default() };
+        stage.world.kube.add_pod(&PodSpec::on(&node, "shop", format!("slow-{instance}")).shape(shape));
+    }
     let strangers = strangers(&stage);
     let service = stage.service().await;
+    let begun = stage.clock.now();
     for instance in &ours {
         stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
     }
     stage.until("every notice is accepted", || stage.in_queue() == 0).await;
+    let evictions = || stage.asked(begun).iter().filter(|r| r.subresource == "eviction").count();
+    stage.until("every pod is asked to go", || evictions() >= NODES).await;
+    let is_recorded = |node: &serde_json::Value| node.pointer("/metadata/annotations/sundown.dev~1record").is_some();
+    let recorded = stage.world.kube.objects("nodes").iter().filter(|node| is_recorded(node)).count();
+    assert_eq!(recorded, NODES, "every notice is on its Node");
     let (from, batches) = (stage.clock.now(), stage.world.aws.count("sqs:DeleteMessageBatch"));
     for i in 0..MESSAGES {
         let (kind, instances) = if i % 3 == 0 { (2, &ours) } else { (i, &strangers) };

@@ -57,7 +57,7 @@ pub fn parse() -> Vec<Figure> {
         value: per_second(count, ours),
         unit: "/s",
         bar: Bar::Least(500_000.0),
-        baseline: Some(Baseline { what: "the same bodies to serde_json::Value", value: per_second(count, serde), floor: Bar::Least(150_000.0) }),
+        baseline: Some(Baseline { what: "the same bodies to serde_json::Value", value: per_second(count, serde), floor: Bar::Least(380_000.0) }),
     }]
 }
 

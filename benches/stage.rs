@@ -13,7 +13,7 @@ use sundown::{
     domain::Moment,
     sim::{
         World, WorldSettings,
-        aws::{GroupSpec, HookResult, HookSpec},
+        aws::{GroupSpec, HookResult, HookSpec, Verdict},
         http::{Server, loopback},
         kube::{EmbeddedKube, Request},
     },
@@ -107,6 +107,17 @@ impl Stage {
             // Seldom: looking takes the lock that the servers need.
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
+    }
+
+    /// Every action was completed with CONTINUE by the service, and nothing but what was added by the cluster itself is left on a node: who
+    /// evicts nobody is not fast.
+    pub fn went_well(&self) {
+        for action in self.world.aws.actions() {
+            let end = action.end.as_ref().expect("it has ended");
+            assert_eq!((end.verdict, end.by.as_str()), (Verdict::Completed(HookResult::Continue), "AKIASUNDOWN"), "{action:?}");
+        }
+        let left = self.world.nodes().into_values().flat_map(|node| self.world.kube.pods_on(&node)).count();
+        assert_eq!(left, 0, "pods are left");
     }
 
     /// Messages in the queue, visible or not.

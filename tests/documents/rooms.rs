@@ -72,3 +72,36 @@ fn every_room_uses_what_the_page_says_and_nothing_else() {
         }
     }
 }
+
+/// `now` and randomness are arguments of the pure rooms, and nothing in them waits.
+#[test]
+fn the_pure_rooms_have_no_clock_no_client_no_await_and_no_unordered_map() {
+    let barred = [
+        "tokio::",
+        "async ",
+        ".await",
+        "kube::",
+        "aws_sdk",
+        "reqwest",
+        "hyper",
+        "Timestamp::now",
+        "Instant::now",
+        "SystemTime",
+        "HashMap",
+        "HashSet",
+        "rand::",
+    ];
+    let mut looked_at = 0;
+    for room in ["domain", "interruption", "triage", "record", "lifecycle", "drain", "election"] {
+        for file in files(&format!("src/{room}"), ".rs").into_iter().filter(|f| !f.contains("/tests")) {
+            looked_at += 1;
+            let source = read(&file);
+            let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap();
+            for line in code.lines().map(str::trim).filter(|line| !line.starts_with("//")) {
+                let found: Vec<_> = barred.iter().filter(|word| line.contains(**word)).collect();
+                assert!(found.is_empty(), "{file}: {found:?} in `{line}`");
+            }
+        }
+    }
+    assert!(looked_at > 30, "{looked_at} files");
+}
