@@ -5,9 +5,9 @@ use std::{error::Error, time::Duration};
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_sqs::error::ProvideErrorMetadata;
 use aws_smithy_runtime_api::{client::result::SdkError, http::Response};
-use aws_smithy_types::error::display::DisplayErrorContext;
 
 use super::{Api, Outcome};
+use crate::domain::with_causes;
 
 /// How Auto Scaling begins to say that an action was completed, timed out or abandoned ("… found with token", "… with instance ID").
 const NO_ACTIVE_ACTION: &str = "No active Lifecycle Action";
@@ -120,14 +120,14 @@ impl AwsError {
                 let message = if message.is_empty() { format!("AWS answered with status {status}") } else { message.to_owned() };
                 (classify(api, status, code, &message), code.to_owned(), message)
             }
-            SdkError::TimeoutError(_) => (Outcome::Timeout, String::new(), in_full(error)),
+            SdkError::TimeoutError(_) => (Outcome::Timeout, String::new(), with_causes(error)),
             SdkError::ResponseError(answer) => {
                 // An answer that is no AWS answer: a proxy's page, or a body that broke off.
                 let status = answer.raw().status();
-                (if status >= 500 { Outcome::Server } else { Outcome::Rejected }, String::new(), in_full(error))
+                (if status >= 500 { Outcome::Server } else { Outcome::Rejected }, String::new(), with_causes(error))
             }
-            SdkError::DispatchFailure(failure) if failure.is_timeout() => (Outcome::Timeout, String::new(), in_full(error)),
-            _ => (without_answer(error), String::new(), in_full(error)),
+            SdkError::DispatchFailure(failure) if failure.is_timeout() => (Outcome::Timeout, String::new(), with_causes(error)),
+            _ => (without_answer(error), String::new(), with_causes(error)),
         };
         Self { api, object: object.to_owned(), outcome, code, message }
     }
@@ -143,10 +143,6 @@ impl Status for Response {
     fn status(&self) -> u16 {
         Response::status(self).as_u16()
     }
-}
-
-fn in_full<E: Error>(error: &E) -> String {
-    DisplayErrorContext(error).to_string()
 }
 
 /// No answer came: are there no credentials, or no connection?

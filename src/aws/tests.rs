@@ -69,6 +69,9 @@ async fn an_error_says_what_failed_on_what_and_why() {
     let error = clients.autoscaling().complete(&owed(), HookResult::Continue).await.unwrap_err();
     assert!(!error.is_no_active_action() && error.is_invalid() && !error.is_about_the_token());
     assert!(size_of::<AwsError>() <= 128);
+    let (clients, _) = completing(Reply::Reset);
+    let text = clients.autoscaling().complete(&owed(), HookResult::Continue).await.unwrap_err().to_string();
+    assert!(text.contains("dispatch failure: ") && !text.contains(['{', '(']), "causes in words, and none twice: {text}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,14 +4,14 @@ use std::{fmt, time::Duration};
 
 use kube::core::Status;
 
-use crate::domain::ApiAnswer;
+use crate::domain::{ApiAnswer, with_causes};
 
 /// What a failed request means for whoever made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Problem {
     /// 409: the object has changed since it was read, or it is another one (or it exists already). Read again, then try again.
     Conflict,
-    /// 404: no such object.
+    /// 404, in the API server's own words: no such object.
     NotFound,
     /// 403: RBAC, an admission webhook, or a namespace that is being terminated.
     Forbidden,
@@ -65,7 +65,9 @@ impl Problem {
             0 => Self::Unreachable,
             401 => Self::Unauthorized,
             403 => Self::Forbidden,
-            404 => Self::NotFound,
+            // A proxy that does not find its way says 404 too.
+            404 if answer.reason == "NotFound" => Self::NotFound,
+            404 => Self::Server,
             409 => Self::Conflict,
             410 => Self::Expired,
             429 if answer.has_cause("DisruptionBudget") => Self::Refused,
@@ -134,21 +136,6 @@ impl fmt::Display for ClusterError {
 }
 
 impl std::error::Error for ClusterError {}
-
-/// An error and what caused it, on one line: the outermost alone ("client error (Connect)") tells nothing.
-pub(super) fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    for _ in 0..8 {
-        let Some(cause) = next else { break };
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        next = cause.source();
-    }
-    text
-}
 
 /// A Status object as an answer. `header` is the `Retry-After` of the response.
 pub(super) fn answer_of(status: &Status, header: Option<Duration>) -> ApiAnswer {

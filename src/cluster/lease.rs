@@ -76,6 +76,16 @@ impl Verb {
             Self::Watch => "watch_lease",
         }
     }
+
+    /// In an error, after "cannot".
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Get => "read the Lease",
+            Self::Create => "create the Lease",
+            Self::Replace => "write the Lease",
+            Self::Watch => "watch the Lease",
+        }
+    }
 }
 
 /// One call on the Lease, for metrics.
@@ -83,7 +93,7 @@ impl Verb {
 pub struct LeaseCall {
     /// What was done.
     pub verb: Verb,
-    /// `ok`, `conflict`, `not_found`, `denied`, `overload`, `server`, `unreachable` or `timeout`; of a watch also `failed`.
+    /// `ok`, `conflict`, `not_found`, `unauthorized`, `forbidden`, `overload`, `server`, `unreachable` or `timeout`; of a watch also `failed`.
     pub outcome: &'static str,
     /// How long it took; of a watch, how long it lived.
     pub took: Duration,
@@ -91,7 +101,8 @@ pub struct LeaseCall {
 
 impl LeaseCall {
     /// Every word of `outcome`, for initialising metrics.
-    pub const OUTCOMES: [&'static str; 9] = ["ok", "conflict", "not_found", "denied", "overload", "server", "unreachable", "timeout", "failed"];
+    pub const OUTCOMES: [&'static str; 10] =
+        ["ok", "conflict", "not_found", "unauthorized", "forbidden", "overload", "server", "unreachable", "timeout", "failed"];
 }
 
 /// Told of every call.
@@ -139,6 +150,7 @@ pub struct LeaseKeeper {
     leadership: watch::Receiver<Leadership>,
     paused: watch::Receiver<bool>,
     stopped: watch::Receiver<bool>,
+    trouble: watch::Receiver<Option<String>>,
     guard: WriteGuard,
     commands: mpsc::UnboundedSender<Input>,
     _held: Held,
@@ -181,6 +193,7 @@ impl LeaseKeeper {
     pub fn start(parts: LeaseParts) -> Self {
         let LeaseParts { client, place, identity, settings, clock, random, spawner, on_call, on_turn } = parts;
         let calls = Calls::new(client, &place, clock, on_call);
+        let trouble = calls.trouble();
         let machine = Machine::new(identity, settings);
         let said = Said::new(Leadership::Standby { holder: None }, None);
         let (commands, inbox) = mpsc::unbounded_channel();
@@ -189,7 +202,7 @@ impl LeaseKeeper {
         let receivers = said.receivers();
         let keeper = Keeper { machine, calls, clock, random, place, last: None, said, under_way: None, on_turn };
         let task = spawner.spawn_scoped(keeper.run(inbox, watched, watching));
-        Self::of(receivers, clock, commands, Held::Task { _keeper: task })
+        Self::of(receivers, trouble, clock, commands, Held::Task { _keeper: task })
     }
 
     /// Leads without a Lease, for ever: a dry run.
@@ -198,12 +211,12 @@ impl LeaseKeeper {
         let said = Said::new(Leadership::Leader { since: clock.now(), term: 0 }, Some(Moment::MAX));
         let (commands, inbox) = mpsc::unbounded_channel();
         said.stopped.send_replace(true);
-        Self::of(said.receivers(), clock, commands, Held::Said { _said: said, _commands: inbox })
+        Self::of(said.receivers(), watch::channel(None).1, clock, commands, Held::Said { _said: said, _commands: inbox })
     }
 
-    fn of(receivers: Receivers, clock: Clock, commands: mpsc::UnboundedSender<Input>, held: Held) -> Self {
+    fn of(receivers: Receivers, trouble: watch::Receiver<Option<String>>, clock: Clock, commands: mpsc::UnboundedSender<Input>, held: Held) -> Self {
         let Receivers { leadership, paused, stopped, until, stranded } = receivers;
-        Self { leadership, paused, stopped, guard: WriteGuard { clock, until, stranded }, commands, _held: held }
+        Self { leadership, paused, stopped, trouble, guard: WriteGuard { clock, until, stranded }, commands, _held: held }
     }
 
     /// Who leads.
@@ -216,6 +229,12 @@ impl LeaseKeeper {
     #[must_use]
     pub fn paused(&self) -> watch::Receiver<bool> {
         self.paused.clone()
+    }
+
+    /// Why the Lease could not be read or written last; `None` while it can. Nobody leads who cannot.
+    #[must_use]
+    pub fn trouble(&self) -> watch::Receiver<Option<String>> {
+        self.trouble.clone()
     }
 
     /// Whether this process lost its lease only because it could not renew it in time, and has not seen another holder since.
@@ -389,7 +408,9 @@ impl Keeper {
                 }
                 Effect::Lost(why) => {
                     match why {
-                        Lost::GivenUp => tracing::info!("the lease was given up"),
+                        Lost::GivenUp => {
+                            tracing::info!("The lease was given up, so that another may lead: this process stops, or its own node drains.")
+                        }
                         Lost::Deadline => tracing::warn!("leadership is lost: the Lease could not be renewed in time"),
                         Lost::Taken(holder) => tracing::warn!(holder, "leadership is lost: the Lease names somebody else"),
                     }

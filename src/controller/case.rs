@@ -209,6 +209,16 @@ impl Case {
         self.term.metrics.message(Some(self.interruption.kind()), outcome);
         let (instance, kind, reason) = (&self.interruption.instance, self.interruption.kind().as_str(), reason.as_str());
         debug!(instance = %instance, kind, reason, "Not acted on.");
+        if let (Some(node), Some(all)) = (self.known.nodes.first(), &self.known.namesakes)
+            && all.len() > 1
+            && self.term.first_said(&format!("{instance} is called {}", node.name))
+        {
+            warn!(
+                instance = %instance, kind, reason, node = %node.name, namesakes = all.len(),
+                "Not acted on: a node without providerID has this instance's private DNS name, and so have other instances. Let the kubelet set the \
+                 providerID, or tag our instances kubernetes.io/cluster/<--cluster-name>."
+            );
+        }
         self.say_once(reason, if fate == Fate::Delete { "delete it and do nothing" } else { "leave it to others and do nothing" });
         fate
     }

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     aws::{Clients, Lookups},
     cluster::{
-        BudgetWatch, Cluster, ClusterParts, DaemonSets, Gate, KeepLabels, NodeIndex, Recorder, RecorderSettings, Settings,
+        BudgetWatch, Cluster, ClusterParts, DaemonSets, Gate, Health, KeepLabels, NodeIndex, Recorder, RecorderSettings, Settings,
         lease::{Leadership, LeaseKeeper, LeaseParts, LeasePlace, WriteGuard},
     },
     config::Config,
@@ -110,7 +110,7 @@ pub async fn serve(parts: Parts) {
     let standing = standing(&parts, &keeper, &counting, identity);
     say_what_runs(&config);
     let inlet = Inlet::default();
-    readiness(&parts, &standing, &inlet);
+    readiness(&parts, &standing, &keeper, &inlet);
     let alive = parts.loops.register("look_after", STUCK);
     let look_after = parts.spawner.spawn_scoped(look_after(standing.clone(), Arc::clone(&keeper), parts.readiness.clone(), inlet.clone(), alive));
     let remember_departed = parts.spawner.spawn_scoped(departed::follow(standing.clone()));
@@ -225,11 +225,13 @@ fn say_what_runs(config: &Config) {
     }
 }
 
-fn readiness(parts: &Parts, standing: &Standing, inlet: &Inlet) {
+fn readiness(parts: &Parts, standing: &Standing, keeper: &LeaseKeeper, inlet: &Inlet) {
     let nodes = standing.nodes.clone();
-    parts.readiness.add("nodes", move || if nodes.state().synced { Ok(()) } else { Err("the nodes are not listed yet".to_owned()) });
+    parts.readiness.add("nodes", move || watched(nodes.state(), "nodes"));
     let budgets = standing.budgets.clone();
-    parts.readiness.add("budgets", move || if budgets.state().synced { Ok(()) } else { Err("the disruption budgets are not listed yet".to_owned()) });
+    parts.readiness.add("budgets", move || watched(budgets.state(), "disruption budgets"));
+    let trouble = keeper.trouble();
+    parts.readiness.add("lease", move || trouble.borrow().clone().map_or(Ok(()), Err));
     let inlet = inlet.clone();
     parts.readiness.add("receiving", move || {
         // A standby does not receive, and is ready all the same.
@@ -239,6 +241,14 @@ fn readiness(parts: &Parts, standing: &Standing, inlet: &Inlet) {
         }
         Err(view.troubles().first().map_or_else(|| "nothing was received yet".to_owned(), |(queue, error)| format!("{queue}: {error}")))
     });
+}
+
+fn watched(health: Health, what: &str) -> Result<(), String> {
+    match (health.synced, health.failing_since) {
+        (false, _) => Err(format!("the {what} are not listed yet")),
+        (true, Some(since)) => Err(format!("the watch of the {what} has been failing since {since:.0}")),
+        (true, None) => Ok(()),
+    }
 }
 
 /// What goes on whoever leads: the queue is asked for now and then, the clocks are compared, our own node is watched.

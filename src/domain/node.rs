@@ -22,6 +22,9 @@ pub struct Node {
     pub created: Option<Moment>,
     /// The instance in `spec.providerID`.
     pub instance: Option<InstanceId>,
+    /// Its providerID names something that is no EC2 instance (Fargate, another cloud, a machine on premises): no instance is meant by its
+    /// name.
+    pub is_elsewhere: bool,
     /// `status.nodeInfo.bootID`.
     pub boot_id: Option<String>,
     /// `spec.unschedulable`.

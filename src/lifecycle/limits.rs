@@ -14,7 +14,7 @@ const PROVISIONAL: Duration = seconds(3600);
 pub struct LimitSettings {
     /// `--drain-timeout`; `None`: one hour, for a hook its HeartbeatTimeout where that is longer.
     pub drain_timeout: Option<Duration>,
-    /// `--deadline-margin`: how long before the deadline pods are to be gone.
+    /// `--deadline-margin`: how long before the deadline pods are to be gone, at most half of the time there is.
     pub margin: Duration,
     /// The same for spot.
     pub spot_margin: Duration,
@@ -105,18 +105,23 @@ impl Rule {
             return None;
         } else {
             let margin = if taken.kind == Some(Kind::Spot) { settings.spot_margin } else { settings.margin };
-            taken.machine_goes().map(|end| end.minus(margin)).filter(|d| *d > up)?
+            taken.machine_goes().map(|end| before(end, taken.began(), margin)).filter(|d| *d > up)?
         };
         let provisional = taken.hook.is_some() && facts.description.is_none();
         Some(Self { force_at, accepted: taken.accepted, provisional, kind: taken.kind })
     }
 }
 
+/// The moment `margin` before `end`, and never more than half of the time since `start`: a margin must not eat the deadline.
+fn before(end: Moment, start: Moment, margin: Duration) -> Moment {
+    end.minus(margin.min(end.since_or_zero(start) / 2))
+}
+
 /// min(event + global timeout − 60 s, accept + drain timeout), or the same from the take-up where that was over by then; and
 /// the end of a window that runs out. All less the margin, and only where that lay ahead at the take-up.
 fn hook_deadline(taken: &Taken, facts: &HookFacts, up: Moment, settings: &LimitSettings) -> Option<Moment> {
     let description = facts.description.as_ref();
-    let ahead = |deadline: Moment| Some(deadline.minus(settings.margin)).filter(|d| *d > up);
+    let ahead = |deadline: Moment, start: Moment| Some(before(deadline, start, settings.margin)).filter(|d| *d > up);
     let from = |start: Moment| match description {
         Some(d) => taken.began().plus(d.global_timeout).minus(GLOBAL_RESERVE).min(start.plus(settings.patience(Some(d)))),
         // Not described: one hour, or less where `--drain-timeout` is less and rules in any case.
@@ -124,7 +129,8 @@ fn hook_deadline(taken: &Taken, facts: &HookFacts, up: Moment, settings: &LimitS
     };
     // A window beyond the drain's last end (possible where the global timeout is over) sets nothing.
     let last = up.plus(settings.patience(description));
-    let window = facts.lapse.and_then(ahead).filter(|d| *d < last);
-    let drain = ahead(from(taken.accepted)).or_else(|| ahead(from(up)));
+    let timeout = description.map_or(settings.margin, |d| d.heartbeat_timeout);
+    let window = facts.lapse.and_then(|end| ahead(end, end.minus(timeout))).filter(|d| *d < last);
+    let drain = ahead(from(taken.accepted), taken.accepted).or_else(|| ahead(from(up), up));
     window.into_iter().chain(drain).min()
 }

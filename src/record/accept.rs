@@ -76,7 +76,7 @@ pub enum Accept {
 /// (`sundown.dev/release`) was for another one: a fresh record removes it.
 #[must_use]
 pub fn accept(node: &Node, interruption: &Interruption, now: Moment, options: &AcceptOptions) -> Accept {
-    if node.instance.as_ref().is_some_and(|i| *i != interruption.instance) {
+    if node.is_elsewhere || node.instance.as_ref().is_some_and(|i| *i != interruption.instance) {
         return Accept::OtherInstance;
     }
     let new = Newcomer::new(interruption, now, options);

@@ -82,6 +82,9 @@ pub fn standing(node: &Node, instance: Option<&InstanceId>) -> Standing {
         Ok(record) => record,
         Err(damage) => return Standing::Damaged(damage),
     };
+    if node.is_elsewhere {
+        return Standing::Void { record, why: VoidReason::OtherInstance };
+    }
     let Some(instance) = node.instance.as_ref().or(instance) else {
         return Standing::Doubtful { record, why: Doubt::InstanceNotKnown };
     };

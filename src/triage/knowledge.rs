@@ -102,11 +102,13 @@ impl Knowledge {
         now.since_or_zero(self.happened)
     }
 
-    /// This Node has no providerID, and goes by the private DNS name that EC2 gives the instance, or by the instance's id.
+    /// This Node has no providerID (one of Fargate, of another cloud or of a machine on premises is one), and goes by the private DNS name that EC2 gives the instance, or by the instance's id.
     #[must_use]
     pub fn is_called(node: &Node, facts: &InstanceFacts) -> bool {
         let names = [Some(node.name.as_str()), node.dns.as_deref()];
         let goes_by = |name: &str| names.contains(&Some(name));
-        node.instance.is_none() && (node.name.as_str() == facts.id.as_str() || facts.private_dns.as_deref().is_some_and(goes_by))
+        node.instance.is_none()
+            && !node.is_elsewhere
+            && (node.name.as_str() == facts.id.as_str() || facts.private_dns.as_deref().is_some_and(goes_by))
     }
 }

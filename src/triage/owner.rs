@@ -60,15 +60,15 @@ pub(super) fn names_us(tags: &BTreeMap<String, String>, policy: &Policy) -> bool
 }
 
 /// Which instance of those that have the private DNS name of a Node without providerID is meant: one that names us before one that
-/// names nobody, one that lives before one that is over (addresses are used again). Two networks of a region may have the same
-/// addresses: where several live and none of them names us, nobody can tell.
+/// names nobody, one that is there before one that is terminated (addresses are used again; a stopped instance keeps its own). Two
+/// networks of a region may have the same addresses: where several are there and none of them names us, nobody can tell.
 #[must_use]
 pub fn called<'a>(namesakes: &'a [InstanceFacts], policy: &Policy) -> Option<&'a InstanceFacts> {
-    let rank = |i: &InstanceFacts| (names_us(&i.tags, policy), !i.state.is_over());
+    let rank = |i: &InstanceFacts| (names_us(&i.tags, policy), i.state != InstanceState::Terminated);
     let mut all: Vec<_> = namesakes.iter().filter(|i| !names_others(&i.tags, policy)).collect();
     all.sort_by_key(|i| (rank(i), i.launched));
     let best = all.pop()?;
-    let is_clear = names_us(&best.tags, policy) || best.state.is_over() || all.last().is_none_or(|next| rank(next) < rank(best));
+    let is_clear = names_us(&best.tags, policy) || best.state == InstanceState::Terminated || all.last().is_none_or(|next| rank(next) < rank(best));
     is_clear.then_some(best)
 }
 

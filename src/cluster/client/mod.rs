@@ -18,13 +18,10 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tokio::{sync::Semaphore, time::Instant};
 
-use super::{
-    CallObserver, ClusterError, Outcome, Problem, Silent, Target,
-    error::{answer_of, with_causes},
-};
+use super::{CallObserver, ClusterError, Outcome, Problem, Silent, Target, error::answer_of};
 use crate::{
     controller::{Clock, Random, Spawner},
-    domain::ApiAnswer,
+    domain::{ApiAnswer, with_causes},
 };
 
 /// Where the API server is and who we are to it.

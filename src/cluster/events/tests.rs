@@ -90,7 +90,7 @@ async fn one_that_is_not_taken_is_tried_a_few_times_and_holds_nothing_up_for_eve
     fake.heal();
     recorder.note(about_node("c"));
     assert!(recorder.flush(Duration::from_secs(2)).await);
-    fake.script(|s| (s.method == "PATCH").then(|| Fault::Answer(404, None, String::new())));
+    fake.script(|s| (s.method == "PATCH").then(|| Fault::Answer(404, None, status(404, "NotFound", "no such event").to_string())));
     recorder.note(about_node("c"));
     settle().await;
     assert!(recorder.flush(Duration::from_secs(2)).await);

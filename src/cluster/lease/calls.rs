@@ -13,7 +13,7 @@ use kube::{
 };
 use tokio::{sync::watch, time::timeout};
 
-use super::{LeaseCall, LeasePlace, OnCall, Verb};
+use super::{super::ClusterError, LeaseCall, LeasePlace, OnCall, Verb};
 use crate::{
     controller::{Clock, Random},
     domain::{MomentExt, PAUSE, seconds},
@@ -48,13 +48,27 @@ pub(super) enum Read {
 pub(super) struct Calls {
     api: Api<Lease>,
     name: String,
+    object: String,
     clock: Clock,
     on_call: OnCall,
+    trouble: watch::Sender<Option<String>>,
 }
 
 impl Calls {
     pub(super) fn new(client: Client, place: &LeasePlace, clock: Clock, on_call: OnCall) -> Self {
-        Self { api: Api::namespaced(client, &place.namespace), name: place.name.clone(), clock, on_call }
+        Self {
+            api: Api::namespaced(client, &place.namespace),
+            name: place.name.clone(),
+            object: format!("{}/{}", place.namespace, place.name),
+            clock,
+            on_call,
+            trouble: watch::Sender::new(None),
+        }
+    }
+
+    /// Why the last read or write of the Lease failed; `None` while they succeed.
+    pub(super) fn trouble(&self) -> watch::Receiver<Option<String>> {
+        self.trouble.subscribe()
     }
 
     pub(super) fn get(&self) -> BoxFuture<'static, Answer> {
@@ -142,19 +156,39 @@ impl Calls {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(error)) => {
                 let outcome = outcome(&error);
-                if !matches!(outcome, "conflict" | "not_found") {
-                    tracing::warn!(%error, verb = verb.action(), "a call on the Lease failed");
-                }
+                let is_answer = matches!(outcome, "conflict" | "not_found");
+                self.said(if is_answer { None } else { Some(ClusterError::from_kube(verb.words(), &*self.object, &error).to_string()) });
                 Err(outcome)
             }
             Err(_) => {
-                tracing::warn!(verb = verb.action(), limit = ?LIMIT, "a call on the Lease was not answered");
+                self.said(Some(format!("cannot {} {}: not answered within {LIMIT:?}", verb.words(), self.object)));
                 Err("timeout")
             }
         };
+        if result.is_ok() {
+            self.said(None);
+        }
         let took = self.clock.now().since_or_zero(started);
         (self.on_call)(LeaseCall { verb, outcome: result.as_ref().err().copied().unwrap_or("ok"), took });
         result
+    }
+
+    /// Tells once what is wrong, and when it is well again.
+    fn said(&self, trouble: Option<String>) {
+        let is_new = match (&*self.trouble.borrow(), &trouble) {
+            (Some(before), Some(now)) => before != now,
+            (before, now) => before.is_some() != now.is_some(),
+        };
+        if is_new && let Some(error) = &trouble {
+            tracing::warn!(
+                error,
+                "The Lease cannot be read or written: this process cannot lead, and is not ready until it can. It is tried on; 401 and 403 need \
+                 the Role of deploy/."
+            );
+        } else if is_new {
+            tracing::info!(lease = self.object, "The Lease is read and written again.");
+        }
+        self.trouble.send_replace(trouble);
     }
 }
 
@@ -164,7 +198,8 @@ pub(super) fn outcome(error: &Error) -> &'static str {
         Error::Api(status) => match status.code {
             409 => "conflict",
             404 => "not_found",
-            401 | 403 => "denied",
+            401 => "unauthorized",
+            403 => "forbidden",
             429 => "overload",
             _ => "server",
         },

@@ -149,10 +149,10 @@ impl NodeIndex {
         self.0.mirror.find(instance)
     }
 
-    /// The Nodes that do not say which instance they are.
+    /// The Nodes that do not say which instance they are, and may be one.
     #[must_use]
     pub fn without_instance(&self) -> Vec<Arc<Node>> {
-        self.0.mirror.unindexed()
+        self.0.mirror.unindexed().into_iter().filter(|node| !node.is_elsewhere).collect()
     }
 
     /// A Node by its name.

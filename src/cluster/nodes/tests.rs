@@ -43,12 +43,14 @@ async fn c40_nodes_are_found_by_either_form_of_provider_id() {
     fake.put(NODES, node("a", &aws(A)));
     fake.put(NODES, node("b", &format!("aws://{B}")));
     fake.put(NODES, node("c", ""));
+    fake.put(NODES, node("d", "aws:///eu-west-1a/3f2a-fargate-ip-10-0-0-7.eu-west-1.compute.internal"));
     let index = started(&fake).await;
+    assert_eq!(names(&index.without_instance()), ["c"], "Fargate's is no instance");
     assert_eq!(names(&index.by_instance(&id(A))), ["a"]);
     assert_eq!(names(&index.by_instance(&id(B))), ["b"]);
     assert!(index.by_instance(&id("i-00000000000000000")).is_empty());
     assert!(index.state().is_sound());
-    assert_eq!(names(&index.all()), ["a", "b", "c"]);
+    assert_eq!(names(&index.all()), ["a", "b", "c", "d"]);
     let known = index.get(&"a".into()).unwrap();
     assert_eq!((known.ready, known.boot_id.as_deref(), known.dns.as_deref()), (Ready::True, Some("boot-1"), Some("a.ec2.internal")));
     assert_eq!(known.labels.keys().collect::<Vec<_>>(), ["pool"], "only labels that were asked for are kept");

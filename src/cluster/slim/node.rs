@@ -83,12 +83,14 @@ pub(in crate::cluster) fn node(json: &str, keep: &KeepLabels) -> Result<Node, se
         _ => Ready::Unknown,
     };
     let labels = metadata.labels.into_iter().flatten().filter(|(Text(key), _)| keep.0.contains(&**key));
+    let instance = InstanceId::from_provider_id(&spec.provider_id);
     Ok(Node {
         name: metadata.name.into(),
         uid: metadata.uid,
         resource_version: metadata.resource_version,
         created: moment(&metadata.creation_timestamp),
-        instance: InstanceId::from_provider_id(&spec.provider_id),
+        is_elsewhere: instance.is_none() && !spec.provider_id.is_empty(),
+        instance,
         boot_id: Some(status.node_info.boot_id).filter(|id| !id.is_empty()),
         unschedulable: spec.unschedulable,
         taints: spec.taints,

@@ -25,9 +25,10 @@ pub(super) use self::read::{Collection, Decode, Decoded, Listed, Reader};
 use super::{
     Cluster, ClusterError, Problem,
     backoff::Backoff,
-    error::{answer_of, with_causes},
+    error::answer_of,
     slim::{self, Meta},
 };
+use crate::domain::with_causes;
 
 /// What happened to the collection.
 #[derive(Debug)]

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use super::*;
 
 fn key(hook: &str) -> HookKey {
@@ -90,6 +92,19 @@ fn each_kind_has_the_deadline_that_its_facts_give() {
     ] {
         assert_eq!(case.told(), (force, end), "{name}");
     }
+}
+
+#[test]
+fn a_margin_takes_at_most_half_of_the_time_that_there_is() {
+    let long = LimitSettings { margin: seconds(300), spot_margin: seconds(300), ..LimitSettings::default() };
+    let force_at = |t: Taken, hooks: &BTreeMap<OwedHook, HookFacts>| limits(&[t], hooks, at(1), &long).force_at.map(whole);
+    let none = BTreeMap::new();
+    assert_eq!(force_at(state(InstanceState::Stopping, 0, 1), &none), Some(15));
+    assert_eq!(force_at(taken(Kind::Spot, 0, 1), &none), Some(60));
+    assert_eq!(force_at(capacity(Some(100), 0, 1), &none), Some(50));
+    let lapsing = HookFacts { lapse: Some(at(300)), ..known(of_timeout(300)) };
+    let hooks = BTreeMap::from([(OwedHook { key: key("drain"), token: None }, lapsing)]);
+    assert_eq!(force_at(hook("drain", 0, 1), &hooks), Some(150), "the end of a window");
 }
 
 #[test]

@@ -63,6 +63,13 @@ fn what_a_person_changed_meanwhile_is_left_as_it_is() {
 }
 
 #[test]
+fn a_record_on_a_node_that_is_no_instance_does_not_count() {
+    let mut fargate = Node { instance: None, is_elsewhere: true, ..node() };
+    set_record(&mut fargate, &format!(r#"{{"version":1,"instance":"{OTHER}","before":{{"unschedulable":false}},"interruptions":[]}}"#));
+    assert!(matches!(standing(&fargate, Some(&OTHER.parse().unwrap())), Standing::Void { why: VoidReason::OtherInstance, .. }));
+}
+
+#[test]
 fn a_forged_record_uncordons_nothing() {
     let mut theirs = node();
     theirs.unschedulable = true;

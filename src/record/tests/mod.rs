@@ -38,6 +38,7 @@ pub(super) fn node() -> Node {
         annotations: [("sundown.dev/other".to_owned(), "kept".to_owned())].into(),
         ready: Ready::True,
         ready_since: None,
+        is_elsewhere: false,
         dns: None,
     }
 }

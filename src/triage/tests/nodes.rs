@@ -143,6 +143,8 @@ fn a_private_dns_name_that_several_have_counts_for_nobody_who_is_not_known_to_be
     let told = |namesakes: &[&InstanceFacts]| Knowledge { namesakes: Some(namesakes.iter().map(|f| (*f).clone()).collect()), ..seen.clone() };
     assert_eq!(accepted(verdict(&spot(), &told(&[&untagged, &old]), &policy())).0, DNS, "nobody else who lives has it");
     assert_eq!(verdict(&spot(), &told(&[&untagged, &other]), &policy()), Verdict::Delete(Reason::Foreign), "two networks");
+    let stopped = of(OTHER, InstanceState::Stopped, BTreeMap::new());
+    assert_eq!(verdict(&spot(), &told(&[&untagged, &stopped]), &policy()), Verdict::Delete(Reason::Foreign), "that one keeps its address");
     let tagged = of(OTHER, InstanceState::Running, ours());
     assert_eq!(verdict(&spot(), &told(&[&untagged, &tagged]), &policy()), Verdict::Delete(Reason::Foreign), "the other one is ours");
     let theirs = of(OTHER, InstanceState::Running, theirs());
@@ -165,6 +167,7 @@ fn a_node_without_provider_id_goes_by_the_private_dns_name_or_the_instance_id() 
     ] {
         let n = Node { dns: dns.map(str::to_owned), ..node(name, instance) };
         assert_eq!(Knowledge::is_called(&n, &known_as), is_it, "{n:?}");
+        assert!(!Knowledge::is_called(&Node { is_elsewhere: true, ..n }, &known_as), "Fargate, another cloud, on premises");
     }
 }
 

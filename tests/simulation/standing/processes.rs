@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use sundown::sim::{
     aws::{Fault as AwsFault, FaultRule, How},
-    kube::{Away, PodShape, PodSpec},
+    kube::{Away, Fault as KubeFault, Match, PodShape, PodSpec, Rule},
 };
 
 use super::{leaders::follow, s};
 use crate::{
     harness::{Replica, Stage},
-    judge::Rule,
+    judge::Rule as Promise,
 };
 
 #[tokio::test(start_paused = true)]
@@ -41,6 +41,34 @@ async fn every_loop_of_a_leader_and_of_a_standby_is_looked_at_and_turns() {
     second.end();
     stage.pass(100).await;
     assert_eq!((first.loops.stuck(), second.loops.stuck()), (vec![], vec![]));
+    stage.end();
+}
+
+/// A Deployment without the right to its Lease must not roll out as if all were well.
+#[tokio::test(start_paused = true)]
+async fn who_cannot_use_the_lease_or_whose_watch_fails_is_not_ready() {
+    let stage = Stage::new(75);
+    let missing = |replica: &Replica| replica.readiness.missing().into_iter().map(|(name, why)| format!("{name}: {why}")).collect::<Vec<_>>();
+    let any = |resource: &str| Match { resource: Some(resource.into()), ..Match::all() };
+    let denied = stage.world.kube.inject(Rule::always(any("leases"), KubeFault::Forbidden));
+    let sundown = stage.start("sundown-0", &[]);
+    stage.pass(10).await;
+    let seen = missing(&sundown);
+    assert!(
+        matches!(&seen[..], [lease] if lease.starts_with("lease: cannot ") && lease.contains("kube-system/sundown") && lease.contains("403")),
+        "{seen:?}"
+    );
+    assert!(sundown.metric("api_calls_total{target=\"kubernetes\",action=\"get_lease\",outcome=\"forbidden\"}") >= 1.0);
+    stage.world.kube.lift(denied);
+    stage.until(10, "it leads and is ready", || sundown.metric("leader") == 1.0 && missing(&sundown).is_empty()).await;
+    let cut = stage.world.kube.inject(Rule::always(any("nodes"), KubeFault::Forbidden));
+    stage.world.kube.cut_watches(&Match::of("watch", "nodes"));
+    stage.until(20, "it is not ready", || !missing(&sundown).is_empty()).await;
+    let seen = missing(&sundown);
+    assert!(matches!(&seen[..], [nodes] if nodes.starts_with("nodes: the watch of the nodes has been failing since ")), "{seen:?}");
+    stage.world.kube.lift(cut);
+    stage.until(60, "it is ready again", || missing(&sundown).is_empty()).await;
+    sundown.stop().await;
     stage.end();
 }
 
@@ -78,5 +106,5 @@ async fn a_leader_whose_own_node_has_no_provider_id_gives_the_lease_up_too() {
     stage.all_completed_once();
     first.stop().await;
     second.stop().await;
-    stage.end_except(&[Rule::Messages], "what is written on such a Node is not told by its providerID");
+    stage.end_except(&[Promise::Messages], "what is written on such a Node is not told by its providerID");
 }
