@@ -13,7 +13,7 @@ use crate::{
     },
     config::{KubeArgs, LeaseArgs},
     controller::{Clock, Random, Spawner},
-    domain::{NodeName, PAUSE, RELEASE},
+    domain::{Node, NodeName, PAUSE, RELEASE},
     record::{self, Standing},
 };
 
@@ -52,8 +52,13 @@ pub(super) fn pause(args: PauseArgs, on: bool) -> anyhow::Result<ExitCode> {
     block_on(async move {
         let client = connect(&args.kube).await?;
         if let Some(node) = args.node {
+            let found = read(&client, &name(&node)?).await?;
             annotate(client, &node, PAUSE, if on { Some("true") } else { None }).await?;
-            say(&format!("The drain of {node} is {word}."));
+            if on && refusal(&found).is_some() {
+                say(&format!("{node} is not being drained. Its next drain will wait until `sundown resume {node}`."));
+            } else {
+                say(&format!("The drain of {node} is {word}."));
+            }
             return Ok(());
         }
         let (namespace, name) = args.lease.place(&|name| std::env::var(name).ok());
@@ -69,25 +74,33 @@ pub(super) fn release(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
     block_on(async move {
         let client = connect(&args.kube).await?;
         let node = name(&args.node)?;
-        let cluster = plain(client.clone());
-        let found = cluster::read_node(&cluster, &KeepLabels::keys([]), &node).await.context("nothing was changed")?;
-        let Some(found) = found else { bail!("there is no node `{node}`; nothing was changed") };
         // Without a drain the order would lie there until one comes.
-        let why = match record::standing(&found, None) {
-            Standing::Open(_) => None,
-            Standing::Doubtful { record, .. } if record.released().is_none() => None,
-            Standing::None => Some("it has no record".to_owned()),
-            Standing::Released { .. } | Standing::Doubtful { .. } => Some("its record says that it is released already".to_owned()),
-            Standing::Void { .. } => Some("its record is of another instance or of an earlier boot".to_owned()),
-            Standing::Damaged(damage) => Some(damage.to_string()),
-        };
-        if let Some(why) = why {
+        if let Some(why) = refusal(&read(&client, &node).await?) {
             return Err(NothingToRelease { node, why }.into());
         }
         annotate(client, &args.node, RELEASE, Some("true")).await?;
         say(&format!("The leader ends the drain of {} and completes what it owes.", args.node));
         Ok(())
     })
+}
+
+async fn read(client: &kube::Client, node: &NodeName) -> anyhow::Result<Node> {
+    let found = cluster::read_node(&plain(client.clone()), &KeepLabels::keys([]), node).await.context("nothing was changed")?;
+    found.with_context(|| format!("there is no node `{node}`; nothing was changed"))
+}
+
+/// Why there is no drain of this node; `None`: there is one, or there may be.
+fn refusal(node: &Node) -> Option<String> {
+    match record::standing(node, None) {
+        Standing::Open(_) => None,
+        Standing::Doubtful { record, .. } if record.released().is_none() => None,
+        // Somebody took the record away or damaged it; the leader may hold it in memory.
+        Standing::None | Standing::Damaged(_) if node.has_our_taint() => None,
+        Standing::None => Some("it has no record".to_owned()),
+        Standing::Released { .. } | Standing::Doubtful { .. } => Some("its record says that it is released already".to_owned()),
+        Standing::Void { .. } => Some("its record is of another instance or of an earlier boot".to_owned()),
+        Standing::Damaged(damage) => Some(damage.to_string()),
+    }
 }
 
 async fn connect(args: &KubeArgs) -> anyhow::Result<kube::Client> {

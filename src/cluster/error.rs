@@ -65,14 +65,13 @@ impl Problem {
             0 => Self::Unreachable,
             401 => Self::Unauthorized,
             403 => Self::Forbidden,
-            // A proxy that does not find its way says 404 too.
             404 if answer.reason == "NotFound" => Self::NotFound,
-            404 => Self::Server,
             409 => Self::Conflict,
             410 => Self::Expired,
             429 if answer.has_cause("DisruptionBudget") => Self::Refused,
             429 => Self::Overload { retry_after: answer.retry_after },
-            500.. => Self::Server,
+            // A proxy that does not find its way says 404 too, in other words.
+            404 | 500.. => Self::Server,
             _ => Self::Invalid,
         }
     }

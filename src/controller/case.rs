@@ -132,6 +132,7 @@ impl Case {
                 }
             }
             if asking.is_empty() {
+                self.say_that_it_waits(wait.until);
                 // It waits for time or for a Node, which is no reason to hold back the evictions of others.
                 self.undecided = None;
             }
@@ -208,7 +209,11 @@ impl Case {
         let outcome = if fate == Fate::Leave { MessageOutcome::Left } else { outcome(reason) };
         self.term.metrics.message(Some(self.interruption.kind()), outcome);
         let (instance, kind, reason) = (&self.interruption.instance, self.interruption.kind().as_str(), reason.as_str());
-        debug!(instance = %instance, kind, reason, "Not acted on.");
+        if reason == Reason::Stale.as_str() {
+            info!(instance = %instance, kind, "Not acted on: it was read after its own time, and is not so (any more).");
+        } else {
+            debug!(instance = %instance, kind, reason, "Not acted on.");
+        }
         if let (Some(node), Some(all)) = (self.known.nodes.first(), &self.known.namesakes)
             && all.len() > 1
             && self.term.first_said(&format!("{instance} is called {}", node.name))
@@ -221,6 +226,18 @@ impl Case {
         }
         self.say_once(reason, if fate == Fate::Delete { "delete it and do nothing" } else { "leave it to others and do nothing" });
         fate
+    }
+
+    /// An instance without a Node is waited for: who looks for it should find that in the log.
+    fn say_that_it_waits(&self, until: Option<Moment>) {
+        let (instance, kind) = (&self.interruption.instance, self.interruption.kind().as_str());
+        if let Some(until) = until
+            && self.known.nodes.is_empty()
+            && self.term.first_said(&format!("{instance} {kind} {} waits", self.interruption.event_id))
+        {
+            let beating = self.beating.is_some();
+            info!(instance = %instance, kind, until = %format_args!("{until:.0}"), beating, "The instance has no Node: its message is kept for now.");
+        }
     }
 
     /// A dry run: what would be done with an interruption that is not acted on.

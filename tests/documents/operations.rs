@@ -103,7 +103,7 @@ fn what_alerts_ask_the_growth_of_is_there_from_the_start() {
         "sundown_api_calls_total{target=\"sqs\",action=\"ReceiveMessage\",outcome=\"denied\"}",
         "sundown_api_calls_total{target=\"kubernetes\",action=\"evict\",outcome=\"forbidden\"}",
         "sundown_api_calls_total{target=\"kubernetes\",action=\"patch_node\",outcome=\"unauthorized\"}",
-        "sundown_api_calls_total{target=\"kubernetes\",action=\"replace_lease\",outcome=\"denied\"}",
+        "sundown_api_calls_total{target=\"kubernetes\",action=\"replace_lease\",outcome=\"forbidden\"}",
         "sundown_completions_total{result=\"failed\"}",
         "sundown_watch_failures_total{object=\"watch_nodes\"}",
         "sundown_watch_failures_total{object=\"watch_lease\"}",

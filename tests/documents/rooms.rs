@@ -89,7 +89,7 @@ fn the_pure_rooms_have_no_clock_no_client_no_await_and_no_unordered_map() {
         "SystemTime",
         "HashMap",
         "HashSet",
-        "rand::",
+        " rand::",
     ];
     let mut looked_at = 0;
     for room in ["domain", "interruption", "triage", "record", "lifecycle", "drain", "election"] {

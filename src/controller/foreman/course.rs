@@ -60,6 +60,15 @@ impl Course {
     }
 }
 
+impl Course {
+    /// Until when its pods have. Nobody who looks at the node at night should have to reckon it.
+    fn say_deadline(&self, limits: &drain::Limits) {
+        let text = |at: Option<Moment>| at.map_or_else(|| "none".to_owned(), |at| format!("{at:.0}"));
+        let (ends, forces) = (text(limits.end_at), text(limits.force_at));
+        self.span.in_scope(|| tracing::info!(ends, forces, "The drain's deadline: pods that cannot be evicted are forced towards `forces`."));
+    }
+}
+
 /// It was read in its own time, or is proved.
 fn is_sure(taken: &Taken, proved: &BTreeSet<String>) -> bool {
     !taken.stale || proved.contains(&taken.event_id)
@@ -97,6 +106,9 @@ impl Foreman {
     /// Notes what a drain is held to, for itself and for those who take more on for its node.
     pub(super) fn set_limits(&mut self, name: &NodeName, limits: drain::Limits) {
         let Some(course) = self.courses.get_mut(name) else { return };
+        if course.limits.end_at != limits.end_at || course.limits.force_at != limits.force_at {
+            course.say_deadline(&limits);
+        }
         course.limits = limits;
         self.term.rules_from_now_on(name, limits.end_at.filter(|_| course.drain.is_some()));
     }
@@ -145,6 +157,9 @@ impl Foreman {
         let over = course.is_over();
         self.courses.insert(node.name.clone(), Box::new(course));
         self.set_limits(&node.name, limits);
+        if let Some(course) = self.courses.get(&node.name) {
+            course.say_deadline(&limits);
+        }
         self.term.metrics.set_drains_active(self.courses.len());
         self.term.board.began(&node.name, instance, kind, accepted);
         if ours {

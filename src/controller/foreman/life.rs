@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
-use super::{Foreman, hands::say_held};
+use super::{Foreman, hands::say_held, told::list};
 use crate::{
     cluster::{About, EventNote, Problem, Severity},
     controller::{context::Backoff, release},
@@ -328,7 +328,7 @@ impl Foreman {
             self.wakes.remove(&(wake, name.clone()));
         }
         let took = now.since_or_zero(course.record.accepted().unwrap_or(course.take_up));
-        course.span.in_scope(|| info!(outcome = outcome.as_str(), ?took, left = ?outcome.left(), "Drain ended."));
+        course.span.in_scope(|| info!(outcome = outcome.as_str(), ?took, left = list(outcome.left()), "Drain ended."));
         self.term.board.ended(name, outcome.as_str(), now);
         self.told_end(name, outcome, took);
         let Some(course) = self.courses.get_mut(name) else { return };

@@ -121,7 +121,7 @@ impl Foreman {
                 name,
                 Severity::Warning,
                 "Forced",
-                format!("{} pods were deleted because the deadline came: {}", forced.len(), list(&forced)),
+                format!("{} deleted because the deadline came: {}", pods(forced.len()), list(&forced)),
             );
         }
         let left = outcome.left();
@@ -133,7 +133,7 @@ impl Foreman {
                 name,
                 Severity::Warning,
                 "DrainEnded",
-                format!("ended after {took:?} ({}) with {} pods left: {}", outcome.as_str(), left.len(), list(left)),
+                format!("ended after {took:?} ({}) with {} left: {}", outcome.as_str(), pods(left.len()), list(left)),
             );
         }
     }
@@ -179,7 +179,11 @@ impl Foreman {
     }
 }
 
-fn list<T: ToString>(pods: &[T]) -> String {
+fn pods(count: usize) -> String {
+    if count == 1 { "1 pod".to_owned() } else { format!("{count} pods") }
+}
+
+pub(super) fn list<T: ToString>(pods: &[T]) -> String {
     let mut text = pods.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
     if pods.len() > NAMED {
         text = format!("{text} and {} more", pods.len() - NAMED);
