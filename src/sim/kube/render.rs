@@ -5,13 +5,21 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Value, json};
 
-use super::{events, json::Look, kinds::Kind, object::Shown, request::Call, table, watch::Push};
+use super::{
+    events,
+    json::Look,
+    kinds::Kind,
+    object::Shown,
+    request::Call,
+    table::{self, Include},
+    watch::Push,
+};
 use crate::controller::Clock;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Plain,
-    Table,
+    Table(Include),
     Metadata,
 }
 
@@ -26,7 +34,7 @@ pub(super) struct Render {
 impl Render {
     pub(super) fn of(call: &Call, clock: Clock) -> Self {
         let form = match call.accept.as_str() {
-            a if a.contains("as=Table") => Form::Table,
+            a if a.contains("as=Table") => Form::Table(Include::of(call.query.get("includeObject"))),
             a if a.contains("as=PartialObjectMetadata") => Form::Metadata,
             _ => Form::Plain,
         };
@@ -43,7 +51,7 @@ impl Render {
         match self.form {
             Form::Plain => value,
             Form::Metadata => json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": value.at("metadata") }),
-            Form::Table => table::table(&self.kind.plural, &[value], &json!({}), self.clock.now()),
+            Form::Table(include) => table::table(&self.kind.plural, &[value], &json!({}), include, self.clock.now()),
         }
     }
 
@@ -57,9 +65,9 @@ impl Render {
 
     /// A list.
     pub(super) fn list(&self, items: &[Arc<Shown>], metadata: &Value) -> Bytes {
-        if self.form == Form::Table {
+        if let Form::Table(include) = self.form {
             let values: Vec<Value> = items.iter().map(|s| serde_json::from_slice(&s.bytes).unwrap_or_default()).collect();
-            let table = table::table(&self.kind.plural, &values, metadata, self.clock.now());
+            let table = table::table(&self.kind.plural, &values, metadata, include, self.clock.now());
             return serde_json::to_vec(&table).unwrap_or_default().into();
         }
         let (kind, version) = match self.form {
@@ -102,7 +110,7 @@ impl Render {
         match self.form {
             Form::Plain => object,
             Form::Metadata => json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object.at("metadata") }),
-            Form::Table => table::table(&self.kind.plural, &[], object.at("metadata"), self.clock.now()),
+            Form::Table(include) => table::table(&self.kind.plural, &[], object.at("metadata"), include, self.clock.now()),
         }
         .to_string()
         .into()

@@ -5,8 +5,28 @@ use serde_json::{Value, json};
 use super::json::{Look, age};
 use crate::domain::Moment;
 
+/// What a row shows of its object besides the cells: `includeObject` of the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Include {
+    None,
+    Metadata,
+    /// What `kubectl get --sort-by` asks for.
+    Object,
+}
+
+impl Include {
+    /// By the words of the API ("TableOptions").
+    pub(super) fn of(word: &str) -> Self {
+        match word {
+            "Object" => Self::Object,
+            "None" => Self::None,
+            _ => Self::Metadata,
+        }
+    }
+}
+
 /// A table of objects of one resource.
-pub(super) fn table(plural: &str, objects: &[Value], metadata: &Value, now: Moment) -> Value {
+pub(super) fn table(plural: &str, objects: &[Value], metadata: &Value, include: Include, now: Moment) -> Value {
     let columns: Vec<Value> = headings(plural)
         .iter()
         .map(|name| {
@@ -16,9 +36,11 @@ pub(super) fn table(plural: &str, objects: &[Value], metadata: &Value, now: Mome
         .collect();
     let rows: Vec<Value> = objects
         .iter()
-        .map(|o| {
-            json!({ "cells": cells(plural, o, now),
-                "object": { "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": o.at("metadata") } })
+        .map(|o| match include {
+            Include::None => json!({ "cells": cells(plural, o, now), "object": null }),
+            Include::Object => json!({ "cells": cells(plural, o, now), "object": o }),
+            Include::Metadata => json!({ "cells": cells(plural, o, now),
+                "object": { "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": o.at("metadata") } }),
         })
         .collect();
     json!({ "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": columns, "rows": rows })

@@ -45,7 +45,11 @@ async fn tables_for_kubectl() {
         let cells: Vec<_> = rows[0].items("cells").iter().filter_map(|c| c.as_str()).collect();
         assert_eq!(cells, first);
         assert_eq!(table.items("columnDefinitions").len(), first.len());
+        assert_eq!(rows[0].at("object").text("kind"), "PartialObjectMetadata", "{path}");
     }
+    // `kubectl get --sort-by` looks into the objects.
+    let (_, table) = get(&kube, "/api/v1/pods?includeObject=Object", TABLE).await;
+    assert_eq!(table.items("rows")[0].at("object").at("spec").text("nodeName"), "n0");
 }
 
 #[tokio::test]
