@@ -17,12 +17,19 @@ use crate::{
     record::{self, Standing},
 };
 
-/// There is no drain to end: what was asked makes no sense, and nothing was changed.
+/// No drain can be seen that could be ended, and nothing was changed.
 #[derive(Debug, thiserror::Error)]
-#[error("{node} is not being drained ({why}), so there is nothing to release; nothing was changed")]
-pub(super) struct NothingToRelease {
-    node: NodeName,
-    why: String,
+pub(super) enum NothingToRelease {
+    /// There is none: what was asked makes no sense.
+    #[error("{node} is not being drained ({why}), so there is nothing to release; nothing was changed")]
+    NoDrain { node: NodeName, why: String },
+    /// A leader goes on with a drain whose record was removed or damaged. Without one the order would end the next drain at its beginning,
+    /// so a person must look first.
+    #[error(
+        "{node} carries our taint, but {why}: whether it is being drained cannot be told from it. Nothing was changed. If its Events or the \
+         leader's log say that it is, `kubectl annotate node {node} {RELEASE}=true` ends the drain"
+    )]
+    Unsure { node: NodeName, why: String },
 }
 
 /// The flags of `sundown pause` and `sundown resume`.
@@ -53,7 +60,8 @@ pub(super) fn pause(args: PauseArgs, on: bool) -> anyhow::Result<ExitCode> {
         let client = connect(&args.kube).await?;
         if let Some(node) = args.node {
             annotate(client, &node, PAUSE, if on { Some("true") } else { None }).await?;
-            say(&format!("The drain of {node} is {word}."));
+            let what = if on { "a drain that is under way waits, and so does one that begins" } else { "its drain goes on, if there is one" };
+            say(&format!("{node} is {word}: {what}."));
             return Ok(());
         }
         let (namespace, name) = args.lease.place(&|name| std::env::var(name).ok());
@@ -82,7 +90,8 @@ pub(super) fn release(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
             Standing::Damaged(damage) => Some(damage.to_string()),
         };
         if let Some(why) = why {
-            return Err(NothingToRelease { node, why }.into());
+            let is_unsure = found.has_our_taint() && matches!(record::standing(&found, None), Standing::None | Standing::Damaged(_));
+            return Err(if is_unsure { NothingToRelease::Unsure { node, why } } else { NothingToRelease::NoDrain { node, why } }.into());
         }
         annotate(client, &args.node, RELEASE, Some("true")).await?;
         say(&format!("The leader ends the drain of {} and completes what it owes.", args.node));

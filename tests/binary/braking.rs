@@ -77,6 +77,17 @@ async fn the_release_of_a_node_that_is_not_being_drained_is_refused_and_changes_
     let said = stage.person(&["release", &node]).await;
     assert_eq!(said.code, Some(2), "{} {}", said.out, said.err);
     assert!(said.err.contains("released already"), "{}", said.err);
+    // A leader may still drain it: a person has to look.
+    for annotations in [serde_json::json!({}), serde_json::json!({ "sundown.dev/record": "garbage" })] {
+        stage.world.kube.edit("nodes", "", &node, |n| {
+            n["metadata"]["annotations"] = annotations.clone();
+            n["spec"]["taints"] = serde_json::json!([{ "key": "sundown.dev/interruption", "value": "spot", "effect": "NoSchedule" }]);
+        });
+        let said = stage.person(&["release", &node]).await;
+        assert_eq!(said.code, Some(2), "{} {}", said.out, said.err);
+        let line = format!("kubectl annotate node {node} sundown.dev/release=true");
+        assert!(said.err.contains(&line) && !said.err.contains("is not being drained"), "{}", said.err);
+    }
     let annotations = |n: &serde_json::Value| n["metadata"]["annotations"].get("sundown.dev/release").is_some();
     assert!(!annotations(&before) && !annotations(&stage.node(&instance)));
 }
