@@ -3,6 +3,7 @@
 mod brake;
 mod run;
 mod simulate;
+mod words;
 
 use std::process::ExitCode;
 
@@ -35,7 +36,7 @@ enum Command {
 /// Parses the command line and does what it says. 0: done; 1: it failed, and said why; 2: the command line or a setting is wrong.
 #[must_use]
 pub fn main() -> ExitCode {
-    let matches = match <Cli as clap::CommandFactory>::command().try_get_matches() {
+    let matches = match matches() {
         Ok(matches) => matches,
         Err(error) => error.exit(),
     };
@@ -46,7 +47,7 @@ pub fn main() -> ExitCode {
     // rustls is told once which cryptography to use: the one that the AWS SDK brings.
     rustls::crypto::aws_lc_rs::default_provider().install_default().ok();
     let result = match cli.command {
-        Command::Run(args) => run::main(*args, matches.subcommand_matches("run")),
+        Command::Run(args) => run::main(&args, matches.subcommand_matches("run")),
         Command::Simulate(args) => simulate::main(&args),
         Command::Pause(args) => brake::pause(args, true),
         Command::Resume(args) => brake::pause(args, false),
@@ -55,10 +56,26 @@ pub fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            complain(&format!("{error:#}"));
-            if error.is::<crate::config::ConfigError>() || error.is::<brake::NothingToRelease>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+            complain(&words::told(&error));
+            let is_asked_wrongly =
+                error.is::<crate::config::ConfigError>() || error.is::<brake::NothingToRelease>() || error.is::<simulate::ScenarioError>();
+            if is_asked_wrongly { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
+}
+
+fn matches() -> Result<clap::ArgMatches, clap::Error> {
+    let command = words::with_derived_defaults(<Cli as clap::CommandFactory>::command());
+    let line: Vec<_> = std::env::args_os().collect();
+    let without_empty = words::without_empty_variables(command.clone(), |name| std::env::var_os(name));
+    without_empty.try_get_matches_from(&line).or_else(|mut error| {
+        if error.kind() == clap::error::ErrorKind::DisplayHelp {
+            // The help has every variable, those that are empty too.
+            return command.try_get_matches_from(&line);
+        }
+        words::name_variable(&mut error, &command, &line);
+        Err(error)
+    })
 }
 
 fn complain(text: &str) {

@@ -19,16 +19,21 @@ use crate::{
 /// So many of the drains that are over are remembered.
 const DRAINS_KEPT: usize = 100;
 
-pub(super) fn main(args: RunArgs, matches: Option<&ArgMatches>) -> anyhow::Result<ExitCode> {
+pub(super) fn main(args: &RunArgs, matches: Option<&ArgMatches>) -> anyhow::Result<ExitCode> {
     let print = args.print_config;
-    let config = args.config(&|name| std::env::var(name).ok())?;
+    let environment = |name: &str| std::env::var(name).ok();
+    let config = args.clone().config(&environment)?;
+    let unknown = unknown_variables(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()));
     if let (true, Some(matches)) = (print, matches) {
-        write!(std::io::stdout(), "{}", print_config(matches, &config))?;
+        let mut out = std::io::stdout().lock();
+        write!(out, "{}", print_config(matches, args, &environment))?;
+        for variable in unknown {
+            writeln!(out, "# {variable}: no such setting, ignored")?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     logs::init(&config.service.log_level, config.service.log_format)?;
-    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    for variable in unknown_variables(names) {
+    for variable in unknown {
         warn!(variable, "No setting has this variable: it is ignored. `sundown run --print-config` lists those that there are.");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;

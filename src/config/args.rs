@@ -2,14 +2,11 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{
-    ArgMatches, Args, Command, FromArgMatches as _,
-    builder::{BoolishValueParser, Resettable},
-};
+use clap::{ArgMatches, Args, Command, FromArgMatches as _, builder::Resettable};
 
 use super::{
     defaults as d,
-    values::{Exclusion, ForceAfter, Listen, PodEvents, QueueUrl, parse_count, parse_duration},
+    values::{Exclusion, ForceAfter, Listen, PodEvents, QueueUrl, parse_count, parse_duration, parse_switch},
 };
 use crate::{domain::Selector, observe::LogFormat};
 
@@ -45,10 +42,10 @@ pub struct RunArgs {
     pub log: LogArgs,
     /// Say once for each event what would be done, and write nothing to AWS or Kubernetes. Needs a queue of its own: messages reappear
     /// by themselves and are received again and again. Takes no Lease
-    #[arg(long, env = "SUNDOWN_DRY_RUN", value_parser = BoolishValueParser::new(), help_heading = "Trying it")]
+    #[arg(long, env = "SUNDOWN_DRY_RUN", value_parser = parse_switch, help_heading = "Trying it")]
     pub dry_run: bool,
-    /// Print every flag with its value, its variable and its default, and exit
-    #[arg(long, env = "SUNDOWN_PRINT_CONFIG", value_parser = BoolishValueParser::new(), help_heading = "Trying it")]
+    /// Print every flag with its value, its variable and its default, then the variables that no flag has, and exit. Needs no queue
+    #[arg(long, env = "SUNDOWN_PRINT_CONFIG", value_parser = parse_switch, help_heading = "Trying it")]
     pub print_config: bool,
 }
 
@@ -72,7 +69,7 @@ pub struct QueueArgs {
     #[arg(long, env = "SUNDOWN_QUEUE_URL", value_name = "URL", value_delimiter = ',')]
     pub queue_url: Vec<QueueUrl>,
     /// Never delete a message that is not for this cluster: other clusters receive from the queues too
-    #[arg(long, env = "SUNDOWN_SHARED_QUEUE", value_parser = BoolishValueParser::new())]
+    #[arg(long, env = "SUNDOWN_SHARED_QUEUE", value_parser = parse_switch)]
     pub shared_queue: bool,
     /// Concurrent long polls per queue, at most: 1 to 16. As many are made as the queue keeps busy
     #[arg(long, env = "SUNDOWN_MAX_POLLERS", value_name = "N", default_value = d::MAX_POLLERS, value_parser = parse_count)]
@@ -87,11 +84,12 @@ pub struct QueueArgs {
 #[command(next_help_heading = "Ours or not")]
 pub struct OursArgs {
     /// Name of a lifecycle hook that is ours, with the wildcards * and ?; repeatable (in the variable: separated by commas). EKS's own
-    /// `Terminate-LC-Hook` and `Launch-LC-Hook` are ours only where they are named in full. Launch hooks matched by an explicit one are
-    /// answered CONTINUE whatever their group's tags say
+    /// `Terminate-LC-Hook` and `Launch-LC-Hook` are ours only where they are named in full. Launch hooks matched by an explicit one (`*`
+    /// alone is none) are answered CONTINUE whatever their group's tags say
     #[arg(long, env = "SUNDOWN_LIFECYCLE_HOOK", value_name = "GLOB", value_delimiter = ',', default_value = d::LIFECYCLE_HOOK)]
     pub lifecycle_hook: Vec<String>,
-    /// Label selector of the nodes that are ours to drain; others are never written to
+    /// Label selector of the nodes that are ours to drain; others are never written to. The default leaves those of Karpenter and of EKS
+    /// Auto Mode alone; `kubernetes.io/os` is every node
     #[arg(long, env = "SUNDOWN_NODE_SELECTOR", value_name = "SELECTOR", default_value = d::NODE_SELECTOR)]
     pub node_selector: Selector,
     /// Act only on instances that carry a tag with this key
@@ -113,7 +111,7 @@ pub struct DrainArgs {
     /// How long a drain under a lifecycle hook may take
     #[arg(long, env = "SUNDOWN_DRAIN_TIMEOUT", value_name = "DURATION", value_parser = parse_duration)]
     pub drain_timeout: Option<Duration>,
-    /// How long before its deadline a drain is to be over
+    /// How long before its deadline a drain is to be over; never more than half of the time there is (30 s where an instance is stopped)
     #[arg(long, env = "SUNDOWN_DEADLINE_MARGIN", value_name = "DURATION", default_value = d::DEADLINE_MARGIN, value_parser = parse_duration)]
     pub deadline_margin: Duration,
     /// The same where a spot notice sets the deadline

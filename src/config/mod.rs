@@ -15,7 +15,7 @@ mod values;
 use std::{net::SocketAddr, time::Duration};
 
 pub use args::{AwsArgs, DrainArgs, KubeArgs, LeaseArgs, LogArgs, OursArgs, QueueArgs, RunArgs, ServiceArgs, StandingArgs};
-pub use print::{document, print_config, unknown_variables};
+pub use print::{derived_default, document, print_config, unknown_variables};
 pub use validate::ConfigError;
 pub use values::{Exclusion, ForceAfter, Listen, PodEvents, QueueUrl, duration_text, parse_duration};
 
@@ -50,7 +50,7 @@ pub struct Config {
 /// The queues.
 #[derive(Debug, Clone)]
 pub struct QueueConfig {
-    /// At least one; no two alike.
+    /// At least one, but where the configuration is only printed; no two alike.
     pub urls: Vec<QueueUrl>,
     /// Messages that are not for us are left to others.
     pub shared: bool,

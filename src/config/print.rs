@@ -2,13 +2,18 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, parser::ValueSource};
 
-use super::{Config, RunArgs, defaults::DERIVED};
+use super::{
+    RunArgs,
+    defaults::{DERIVED, LEASE_NAMESPACE},
+    validate::{Environment, given},
+};
 
-/// Every flag with its value, where that comes from, its variable and its default: one line each.
+/// Every flag with its value, where that comes from, its variable and its default: one line each. `environment` answers for the
+/// variables that are looked at where a flag is not given (`POD_NAMESPACE`, `AWS_REGION`).
 #[must_use]
-pub fn print_config(matches: &ArgMatches, config: &Config) -> String {
+pub fn print_config(matches: &ArgMatches, args: &RunArgs, environment: &dyn Fn(&str) -> Option<String>) -> String {
     let line = |arg: &Arg| {
-        let (value, source) = value(arg, matches, config);
+        let (value, source) = value(arg, matches, args, environment);
         format!("--{} {value}  # {source}; variable {}; default: {}\n", name(arg), variable(name(arg)), default(arg))
     };
     flags().iter().filter(|arg| arg.get_id() != "print_config").map(line).collect::<Vec<_>>().concat()
@@ -34,9 +39,16 @@ pub fn document() -> String {
 
 const HEAD: &str = "# Configuration
 
-Every flag of `sundown run`, with its variable and its default. A flag wins over its variable. `sundown run --print-config` prints what
-is in force. Durations are written as `90s`, `5m`, `1h30m`. This page is generated from the code and held against it by a test.
+Every flag of `sundown run`, with its variable and its default. A flag wins over its variable; a variable that is empty counts as not
+given. `sundown run --print-config` prints what is in force. Durations are written as `90s`, `5m`, `1h30m`. This page is generated from
+the code and held against it by a test.
 ";
+
+/// The default of a flag that is not in its definition because it is found out as it is needed.
+#[must_use]
+pub fn derived_default(flag: &str) -> Option<&'static str> {
+    DERIVED.iter().find(|(name, _)| *name == flag).map(|(_, words)| *words)
+}
 
 /// The variable of a flag, as its definition says.
 pub(super) fn variable(flag: &str) -> String {
@@ -63,8 +75,8 @@ fn placeholder(arg: &Arg) -> String {
 }
 
 fn default(arg: &Arg) -> String {
-    if let Some((_, derived)) = DERIVED.iter().find(|(flag, _)| *flag == name(arg)) {
-        return (*derived).to_owned();
+    if let Some(derived) = derived_default(name(arg)) {
+        return derived.to_owned();
     }
     let words = arg.get_default_values().iter().map(|v| v.to_string_lossy()).collect::<Vec<_>>().join(",");
     match (words.is_empty(), takes_value(arg)) {
@@ -82,8 +94,7 @@ fn default_cell(arg: &Arg) -> String {
 
 /// What stands for a value that nobody gave: there is none, or what the default says is found out as it is needed.
 fn absent(arg: &Arg) -> &'static str {
-    let is_derived = DERIVED.iter().any(|(flag, words)| *flag == name(arg) && !words.starts_with("none"));
-    if is_derived { "(derived)" } else { "(none)" }
+    if derived_default(name(arg)).is_some_and(|words| !words.starts_with("none")) { "(derived)" } else { "(none)" }
 }
 
 /// Those of these variables that look like a setting of ours and are none: misspelt, or of another version. What Kubernetes sets for
@@ -98,23 +109,42 @@ pub fn unknown_variables(set: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 /// The value in force and where it comes from.
-fn value(arg: &Arg, matches: &ArgMatches, config: &Config) -> (String, &'static str) {
+fn value(arg: &Arg, matches: &ArgMatches, args: &RunArgs, environment: Environment<'_>) -> (String, String) {
     let id = arg.get_id().as_str();
     let source = match matches.value_source(id) {
         Some(ValueSource::CommandLine) => "from the flag",
         Some(ValueSource::EnvVariable) => "from its variable",
         _ => "default",
     };
+    if !takes_value(arg) {
+        return (matches.get_flag(id).to_string(), source.to_owned());
+    }
     let raw = matches.get_raw(id).map(|values| values.map(|v| v.to_string_lossy()).collect::<Vec<_>>().join(","));
-    let own =
-        |text: Option<String>| (text.unwrap_or_else(|| "(none)".to_owned()), if source == "default" { "from the surroundings" } else { source });
+    if let Some(text) = given(raw.clone()) {
+        return (text, source.to_owned());
+    }
     match name(arg) {
-        "lease-namespace" => own(Some(config.standing.lease_namespace.clone())),
-        "node-name" => own(config.standing.node.as_ref().map(ToString::to_string)),
-        "pod-name" => own(config.standing.pod.as_ref().map(|p| p.name.clone())),
-        "pod-namespace" => own(config.standing.pod.as_ref().map(|p| p.namespace.clone())),
-        "region" => own(config.aws.region.clone()),
-        _ if !takes_value(arg) => (matches.get_flag(id).to_string(), source),
-        _ => (raw.filter(|r| !r.is_empty()).unwrap_or_else(|| absent(arg).to_owned()), source),
+        // The only flag whose empty value is one.
+        "node-selector" if raw.is_some() => ("(every node)".to_owned(), source.to_owned()),
+        "queue-url" => (absent(arg).to_owned(), "required".to_owned()),
+        flag => surroundings(flag, args, environment).unwrap_or_else(|| (absent(arg).to_owned(), "default".to_owned())),
+    }
+}
+
+/// What stands in for a flag that is not given, and where it was found.
+fn surroundings(flag: &str, args: &RunArgs, environment: Environment<'_>) -> Option<(String, String)> {
+    let of = |variable: &str| given(environment(variable)).map(|value| (value, format!("from {variable}")));
+    let unset = |variable: &str| Some(("(none)".to_owned(), format!("{variable} is not set")));
+    match flag {
+        "lease-namespace" => of("POD_NAMESPACE").or_else(|| Some((LEASE_NAMESPACE.to_owned(), "default".to_owned()))),
+        "node-name" => of("NODE_NAME").or_else(|| unset("NODE_NAME")),
+        "pod-name" => of("POD_NAME").or_else(|| unset("POD_NAME")),
+        "pod-namespace" => of("POD_NAMESPACE").or_else(|| unset("POD_NAMESPACE")),
+        "region" => {
+            let of_queue = args.queue.queue_url.iter().find_map(|url| url.region.clone());
+            let of_queue = of_queue.map(|region| (region, "from the queue's URL".to_owned()));
+            of_queue.or_else(|| of("AWS_REGION")).or_else(|| of("AWS_DEFAULT_REGION"))
+        }
+        _ => None,
     }
 }

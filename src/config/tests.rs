@@ -90,6 +90,12 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
         (&["--admin-listen", "9808"], "--admin-listen", "'9808'", "0.0.0.0:9808"),
         (&["--aws-endpoint-url", "localhost:4566"], "--aws-endpoint-url", "`localhost:4566`", "http://localhost:4566"),
         (&["--region", "eu-west-1 "], "", "", ""),
+        (&["--region", "eu-west-1a"], "--region", "`eu-west-1a`", "not an availability zone's"),
+        (&["--region", "us-gov-east-1"], "", "", ""),
+        (&["--cluster-name", "a b"], "--cluster-name", "`a b`", "kubernetes.io/cluster/NAME"),
+        (&["--cluster-name", "*"], "--cluster-name", "`*`", "no wildcard"),
+        (&["--cluster-name", "arn:aws:eks:eu-west-1:1:cluster/shop"], "--cluster-name", "cluster/shop`", "no ARN"),
+        (&["--cluster-name", "shop.k8s_2.example-3.org"], "", "", ""),
         (&["--region", "EU (Ireland)"], "--region", "`EU (Ireland)`", "eu-west-1"),
         (&["--log-level", "sundown=loud"], "--log-level", "`sundown=loud`", "use a level"),
         (&["--log-format", "xml"], "--log-format", "'xml'", "auto, pretty, json"),
@@ -146,8 +152,7 @@ fn several_queues_and_hooks_may_be_given_in_one_value() {
 #[test]
 fn every_flag_has_a_variable_of_its_own_and_is_printed_with_value_variable_and_default() {
     let flags = ["--queue-url", QUEUE, "--drain-timeout", "2h", "--dry-run"];
-    let (matches, config) = run_in(&[("POD_NAMESPACE", "infra")], &flags).unwrap();
-    let printed = print_config(&matches, &config);
+    let printed = printed(&[("POD_NAMESPACE", "infra")], &flags);
     let command = RunArgs::augment_args(Command::new("run"));
     let mut variables = std::collections::BTreeSet::new();
     for arg in command.get_arguments().filter(|a| a.get_id() != "help") {
@@ -162,11 +167,41 @@ fn every_flag_has_a_variable_of_its_own_and_is_printed_with_value_variable_and_d
         "--drain-timeout 2h  # from the flag; variable SUNDOWN_DRAIN_TIMEOUT; default: max(1 h, the hook's HeartbeatTimeout)",
         "--join-timeout 5m  # default; variable SUNDOWN_JOIN_TIMEOUT; default: 5m",
         "--dry-run true  # from the flag; variable SUNDOWN_DRY_RUN; default: false",
-        "--lease-namespace infra  # from the surroundings; variable SUNDOWN_LEASE_NAMESPACE; default: POD_NAMESPACE, else kube-system",
+        "--lease-namespace infra  # from POD_NAMESPACE; variable SUNDOWN_LEASE_NAMESPACE; default: POD_NAMESPACE, else kube-system",
         "--cluster-name (none)  # default; variable SUNDOWN_CLUSTER_NAME; default: none",
         "--kubeconfig (derived)  # default; variable SUNDOWN_KUBECONFIG; default: KUBECONFIG or ~/.kube/config, else in-cluster",
     ] {
         assert!(printed.lines().any(|l| l == line), "{line} is missing in\n{printed}");
+    }
+}
+
+fn printed(environment: &[(&str, &str)], flags: &[&str]) -> String {
+    let matches = args::matches(flags).unwrap();
+    let args = RunArgs::from_arg_matches(&matches).unwrap();
+    let look = |name: &str| environment.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
+    args.clone().config(&look).unwrap();
+    print_config(&matches, &args, &look)
+}
+
+#[test]
+fn what_is_printed_says_where_it_was_found_and_needs_no_queue() {
+    let local = "http://127.0.0.1:9/0/q";
+    for (environment, flags, line) in [
+        (&[][..], &[][..], "--queue-url (none)  # required"),
+        (&[], &["--queue-url", QUEUE], "--region eu-west-1  # from the queue's URL"),
+        (&[("AWS_REGION", "eu-north-1")], &["--queue-url", local], "--region eu-north-1  # from AWS_REGION"),
+        (&[("AWS_DEFAULT_REGION", "eu-north-1")], &["--region", " "], "--region eu-north-1  # from AWS_DEFAULT_REGION"),
+        (&[], &["--queue-url", local], "--region (derived)  # default"),
+        (&[("POD_NAMESPACE", "infra")], &[], "--pod-namespace infra  # from POD_NAMESPACE"),
+        (&[], &[], "--lease-namespace kube-system  # default"),
+        (&[], &[], "--node-name (none)  # NODE_NAME is not set"),
+        (&[("NODE_NAME", "n1")], &[], "--node-name n1  # from NODE_NAME"),
+        (&[], &["--cluster-name", " "], "--cluster-name (none)  # default"),
+        (&[], &["--node-selector", ""], "--node-selector (every node)  # from the flag"),
+    ] {
+        let all: Vec<_> = flags.iter().copied().chain(["--print-config"]).collect();
+        let printed = printed(environment, &all);
+        assert!(printed.lines().any(|l| l.starts_with(&format!("{line}; variable "))), "{flags:?}: {line} is missing in\n{printed}");
     }
 }
 

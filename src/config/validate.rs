@@ -80,7 +80,7 @@ impl LeaseArgs {
 }
 
 /// An empty value, as templates leave it, is none.
-fn given(value: Option<String>) -> Option<String> {
+pub(super) fn given(value: Option<String>) -> Option<String> {
     value.map(|v| v.trim().to_owned()).filter(|v| !v.is_empty())
 }
 
@@ -93,7 +93,8 @@ fn within(flag: &'static str, value: usize, least: usize, most: usize) -> Result
 
 fn queue(args: &RunArgs) -> Result<QueueConfig, ConfigError> {
     let q = &args.queue;
-    if q.queue_url.is_empty() {
+    // To look at what is in force needs no queue.
+    if q.queue_url.is_empty() && !args.print_config {
         return Err(ConfigError::new(
             "queue-url",
             None,
@@ -135,7 +136,15 @@ fn ours(args: &RunArgs) -> Result<OursConfig, ConfigError> {
     if let Some(tag) = managed_tag.as_deref().filter(|t| t.chars().count() > 128 || t.contains('=')) {
         return Err(ConfigError::new("managed-tag", Some(tag), "that is no tag key; give the key alone, 128 characters at most"));
     }
-    Ok(OursConfig { hooks, nodes: o.node_selector.clone(), managed_tag, cluster_name: given(o.cluster_name.clone()), join_timeout: o.join_timeout })
+    let cluster_name = given(o.cluster_name.clone());
+    // What EKS and kops take, and what fits into the key of a tag. Anything else is in no tag: all would be foreign, without a word.
+    let fits = |name: &&str| name.len() <= 100 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+    if let Some(name) = cluster_name.as_deref().filter(|name| !fits(name)) {
+        let remedy =
+            "no name of a cluster; give it as it stands in the tags kubernetes.io/cluster/NAME: letters, digits, - _ and . (no ARN, no wildcard)";
+        return Err(ConfigError::new("cluster-name", Some(name), remedy));
+    }
+    Ok(OursConfig { cluster_name, hooks, nodes: o.node_selector.clone(), managed_tag, join_timeout: o.join_timeout })
 }
 
 fn drain(args: &RunArgs) -> Result<DrainConfig, ConfigError> {
@@ -237,7 +246,15 @@ fn aws(args: &RunArgs, queue: &QueueConfig) -> Result<AwsConfig, ConfigError> {
         }
     }
     let flag = given(args.aws.region.clone());
-    if let Some(region) = flag.as_deref().filter(|r| !r.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')) {
+    let fits = |region: &&str| {
+        // An availability zone (eu-west-1a) ends with a letter after a digit; a local zone's does too.
+        let is_zone = region
+            .rsplit('-')
+            .next()
+            .is_some_and(|end| end.len() > 1 && end.starts_with(|c: char| c.is_ascii_digit()) && !end.ends_with(|c: char| c.is_ascii_digit()));
+        !is_zone && region.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    if let Some(region) = flag.as_deref().filter(|region| !fits(region)) {
         return Err(ConfigError::new("region", Some(region), "not a region; use a name such as eu-west-1 (not an availability zone's)"));
     }
     let regions: BTreeSet<&str> = queue.urls.iter().filter_map(|u| u.region.as_deref()).collect();

@@ -115,6 +115,15 @@ impl FromStr for Listen {
     }
 }
 
+/// Reads whether something is on, as its variable says it.
+pub(super) fn parse_switch(text: &str) -> Result<bool, String> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "t" | "yes" | "y" | "on" | "1" => Ok(true),
+        "false" | "f" | "no" | "n" | "off" | "0" => Ok(false),
+        _ => Err("use true or false".to_owned()),
+    }
+}
+
 /// Reads a number of things.
 pub(super) fn parse_count(text: &str) -> Result<usize, String> {
     text.trim().parse().map_err(|_| "use a whole number".to_owned())

@@ -69,9 +69,63 @@ async fn wrong_flags_end_it_with_code_2_and_name_flag_value_and_remedy() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_variable_that_is_wrong_is_named() {
-    let said = asked(&["run", "--queue-url", QUEUE], &[("SUNDOWN_MAX_POLLERS", "99")]).await;
-    assert_eq!(said.code, Some(2), "{}", said.err);
-    assert!(said.err.contains("SUNDOWN_MAX_POLLERS") && said.err.contains("`99`"), "{}", said.err);
+    for (variable, value, remedy) in [
+        ("SUNDOWN_MAX_POLLERS", "99", "1 to 16"),
+        ("SUNDOWN_MAX_POLLERS", "many", "whole number"),
+        ("SUNDOWN_DRY_RUN", "maybe", "true or false"),
+        ("SUNDOWN_LOG_FORMAT", "xml", "json"),
+        ("SUNDOWN_LOG", "inof", "use a level"),
+        ("SUNDOWN_DRAIN_TIMEOUT", "5", "5s for seconds"),
+        ("SUNDOWN_LIFECYCLE_HOOK", "drain me", "sundown-*"),
+    ] {
+        let said = asked(&["run", "--queue-url", QUEUE], &[(variable, value)]).await;
+        assert_eq!(said.code, Some(2), "{variable}: {}", said.err);
+        for needle in [variable, value, remedy] {
+            assert!(said.err.contains(needle), "{variable}={value}: «{needle}» is not in «{}»", said.err);
+        }
+    }
+    let said = asked(&["run", "--max-pollers", "many"], &[("SUNDOWN_MAX_POLLERS", "3")]).await;
+    assert!(said.err.contains("--max-pollers") && !said.err.contains("SUNDOWN_MAX_POLLERS"), "the flag is wrong: {}", said.err);
+    let said = asked(&["pause"], &[("SUNDOWN_LEASE_NAME", ""), ("KUBECONFIG", "/nowhere/config")]).await;
+    assert!(said.err.contains("no API server") && said.err.matches("os error 2").count() == 1, "each cause once: {}", said.err);
+}
+
+/// What was printed, without where it comes from.
+fn values(printed: &str) -> Vec<&str> {
+    printed.lines().map(|line| line.split("  # ").next().unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_variable_that_is_empty_is_as_good_as_none_for_every_flag() {
+    let page = include_str!("../../docs/configuration.md");
+    let variables = page.lines().filter_map(|l| l.split("| `SUNDOWN_").nth(1)?.split('`').next());
+    let all: Vec<String> = variables.map(|name| format!("SUNDOWN_{name}")).collect();
+    assert!(all.len() > 30 && all.iter().any(|name| name == "SUNDOWN_NODE_SELECTOR"), "{all:?}");
+    let flags = ["run", "--print-config"];
+    let without = asked(&flags, &[]).await;
+    assert_eq!(without.code, Some(0), "{}", without.err);
+    assert!(without.out.contains("--node-selector !karpenter.sh/nodepool"), "{}", without.out);
+    for blank in ["", "  "] {
+        let empty: Vec<_> = all.iter().map(|name| (name.as_str(), blank)).collect();
+        let with = asked(&flags, &empty).await;
+        assert_eq!((with.code, with.out), (Some(0), without.out.clone()), "{}", with.err);
+    }
+    let one = asked(&flags, &[("SUNDOWN_MAX_POLLERS", "3")]).await;
+    assert_eq!(values(&one.out).iter().zip(values(&without.out)).filter(|(a, b)| **a != *b).count(), 1, "{}", one.out);
+    let said = asked(&["run"], &[("SUNDOWN_QUEUE_URL", "")]).await;
+    assert!(said.code == Some(2) && said.err.contains("--queue-url (SUNDOWN_QUEUE_URL) is not given"), "{}", said.err);
+    let help = asked(&["run", "--help"], &[("SUNDOWN_QUEUE_URL", "")]).await;
+    assert!(help.code == Some(0) && help.out.contains("SUNDOWN_QUEUE_URL"), "{}", help.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_variable_that_no_flag_has_is_told_in_the_log_and_by_print_config() {
+    let variables = [("SUNDOWN_DRAIN_TIMOUT", "2h"), ("AWS_EC2_METADATA_DISABLED", "true")];
+    let said = asked(&["run", "--queue-url", "http://127.0.0.1:9/000000000000/q"], &variables).await;
+    let told = said.err.lines().any(|line| line.contains("WARN") && line.contains("SUNDOWN_DRAIN_TIMOUT") && line.contains("ignored"));
+    assert!(told, "{}", said.err);
+    let said = asked(&["run", "--print-config"], &variables).await;
+    assert_eq!(said.out.lines().last(), Some("# SUNDOWN_DRAIN_TIMOUT: no such setting, ignored"), "{}", said.out);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -104,6 +158,10 @@ async fn help_and_version_are_there_and_no_command_is_an_error() {
     let help = asked(&["run", "--help"], &[]).await;
     assert_eq!(help.code, Some(0));
     assert!(help.out.contains("--queue-url") && help.out.contains("SUNDOWN_QUEUE_URL"), "{}", help.out);
+    let words = help.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    for default in ["[required]", "[default: max(1 h, the hook's HeartbeatTimeout)]", "[default: 5m]"] {
+        assert!(words.contains(default), "{default} is not in {}", help.out);
+    }
     assert!(asked(&["--version"], &[]).await.out.contains(env!("CARGO_PKG_VERSION")));
     assert_eq!(asked(&[], &[]).await.code, Some(2));
     assert_eq!(asked(&["walk"], &[]).await.code, Some(2));

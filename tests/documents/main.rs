@@ -13,6 +13,7 @@ mod iam;
 mod operations;
 mod pages;
 mod rooms;
+mod scenarios;
 
 use std::{
     collections::BTreeSet,

@@ -34,13 +34,32 @@ fn links_lead_somewhere() {
     }
 }
 
+/// The variables that tests read, by the file that does.
+const OF_TESTS: &[(&str, &str)] = &[
+    ("SUNDOWN_SEED", "tests/simulation/seeds/mod.rs"),
+    ("SUNDOWN_SEEDS", "tests/simulation/seeds/mod.rs"),
+    ("SUNDOWN_FIRST_SEED", "tests/simulation/seeds/mod.rs"),
+    ("SUNDOWN_FUZZ_SEED", "tests/fuzz_parse.rs"),
+    ("SUNDOWN_FUZZ_SECONDS", "tests/fuzz_parse.rs"),
+    ("SUNDOWN_WRITE_DOCS", "src/config/tests.rs"),
+];
+
 #[test]
-fn variables_in_the_pages_are_those_of_flags() {
+fn the_variables_of_tests_are_read_there_and_told_to_contributors() {
+    let page = read("CONTRIBUTING.md");
+    for (name, file) in OF_TESTS {
+        assert!(read(file).contains(&format!("\"{name}\"")), "{file} does not read {name}");
+        assert!(page.contains(&format!("`{name}")), "CONTRIBUTING.md does not name {name}");
+    }
+}
+
+#[test]
+fn variables_in_the_pages_are_those_of_flags_and_of_tests() {
     let known = sundown::config::document();
     for page in pages() {
         let text = read(&page);
         for name in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|w| w.starts_with("SUNDOWN_") && *w != "SUNDOWN_") {
-            assert!(known.contains(&format!("`{name}`")) || name == "SUNDOWN_FUZZ_SECONDS", "{page} names {name}");
+            assert!(known.contains(&format!("`{name}`")) || OF_TESTS.iter().any(|(of_test, _)| *of_test == name), "{page} names {name}");
         }
     }
 }
@@ -51,7 +70,7 @@ fn flags_in_code_spans_of_the_pages_exist() {
     // Of `sundown simulate`, cargo, kubectl, docker, aws, terraform.
     let others =
         ["release", "serve", "seed", "scenario", "real-time", "speed", "locked", "check", "as", "field-selector", "tail", "prefix", "queue-name"];
-    for page in ["README.md", "docs/operations.md", "docs/interruptions.md", "docs/architecture.md"] {
+    for page in ["README.md", "docs/operations.md", "docs/interruptions.md", "docs/architecture.md", "docs/scenarios.md"] {
         let text = read(page);
         // Blocks of commands use flags of other programs; code spans are about ours.
         let prose: String = text.split("```").step_by(2).collect();

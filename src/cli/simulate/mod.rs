@@ -11,12 +11,13 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Args, ValueEnum};
 
+pub(super) use self::scenario::ScenarioError;
 use self::{pace::Pace, scenario::Scenario};
 
 /// The flags of `sundown simulate`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct SimulateArgs {
-    /// A scenario of your own (YAML); without it the built-in one, docs/scenarios/default.yaml
+    /// A scenario of your own (YAML, see docs/scenarios.md); without it the built-in one, docs/scenarios/default.yaml
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
     /// Everything that is random comes from it: the same seed gives the same course of events
@@ -36,7 +37,7 @@ pub(super) struct SimulateArgs {
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
     /// Log what the service does, on standard error (for example `info` or `sundown=debug`)
-    #[arg(long, value_name = "FILTER")]
+    #[arg(long, value_name = "FILTER", value_parser = log_filter)]
     log_level: Option<String>,
 }
 
@@ -54,6 +55,10 @@ fn speed(text: &str) -> Result<f64, String> {
         Ok(n) if n.is_finite() && (0.01..=100_000.0).contains(&n) => Ok(n),
         _ => Err("expected a number from 0.01 to 100000".to_owned()),
     }
+}
+
+fn log_filter(text: &str) -> Result<String, crate::observe::logs::BadFilter> {
+    crate::observe::logs::filter(text).map(|_| text.to_owned())
 }
 
 /// Runs a simulation.

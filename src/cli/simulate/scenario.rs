@@ -1,4 +1,4 @@
-//! Scenarios: what is in the cluster, and what happens to it.
+//! Scenarios: what is in the cluster, and what happens to it. The page `docs/scenarios.md` says it to people.
 
 use std::{collections::BTreeSet, ops::RangeInclusive, path::Path, time::Duration};
 
@@ -65,8 +65,9 @@ pub(super) struct Workload {
     pub(super) kind: Kind,
     pub(super) namespace: String,
     pub(super) name: String,
+    /// One where it is not said, as in Kubernetes; a DaemonSet has one pod a node.
     #[serde(default)]
-    pub(super) replicas: usize,
+    pub(super) replicas: Option<usize>,
     /// Its pods run on nodes of this group only.
     #[serde(default)]
     pub(super) group: Option<String>,
@@ -120,10 +121,10 @@ pub(super) struct Instances {
     pub(super) running: Option<String>,
 }
 
-/// The scenario could not be read.
+/// A scenario that cannot be played.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ScenarioError {
-    #[error("cannot read the scenario {path}: {source}")]
+pub(in crate::cli) enum ScenarioError {
+    #[error("cannot read the scenario {path}")]
     Read { path: String, source: std::io::Error },
     #[error("cannot understand the scenario {path}: {why} (the built-in one is in docs/scenarios/default.yaml)")]
     Parse { path: String, why: String },
@@ -133,12 +134,20 @@ pub(super) enum ScenarioError {
     SameName(String),
     #[error("the hook `{hook}` of the group `{group}` has a heartbeatTimeout of {}: AWS takes 30s to 2h", duration_text(*.given))]
     Timeout { group: String, hook: String, given: Duration },
-    #[error("the budget of `{0}` gives minAvailable and maxUnavailable: Kubernetes takes one of them")]
-    TwoBounds(String),
+    #[error("the DaemonSet `{0}` has replicas: take them away, it has one pod on each node")]
+    Replicas(String),
+    #[error("the budget of `{0}` must give one of minAvailable and maxUnavailable")]
+    NotOneBound(String),
+    #[error("the budget of `{workload}` gives {bound} for {field}: use a number of pods, such as 2, or a share of them, such as \"50%\"")]
+    Bound { workload: String, field: &'static str, bound: serde_json::Value },
+    #[error("the event at {} would never happen, the scenario is over at {}: raise `until`", duration_text(*.at), duration_text(*.until))]
+    TooLate { at: Duration, until: Duration },
     #[error("the event at {} of the scenario is about {count} instances of the group `{group}`, which has {nodes}", duration_text(*.at))]
     TooMany { at: Duration, group: String, count: usize, nodes: usize },
-    #[error("the event at {0:?} of the scenario says nothing that happens: give it one of scaleIn, spot, rebalance, stop")]
+    #[error("the event at {} of the scenario says nothing that happens: give it scaleIn, spot, rebalance or stop", duration_text(*.0))]
     Nothing(Duration),
+    #[error("the flags of the scenario: {0}")]
+    Flags(String),
 }
 
 /// What AWS takes (`PutLifecycleHook`).
@@ -198,11 +207,13 @@ impl Scenario {
                 return Err(ScenarioError::Timeout { group, hook, given });
             }
         }
-        let bounded_twice = |w: &&Workload| w.budget.as_ref().is_some_and(|b| b.min_available.is_some() && b.max_unavailable.is_some());
-        if let Some(workload) = self.workloads.iter().find(bounded_twice) {
-            return Err(ScenarioError::TwoBounds(format!("{}/{}", workload.namespace, workload.name)));
+        for workload in &self.workloads {
+            workload.check()?;
         }
         for event in &self.events {
+            if event.at >= self.until {
+                return Err(ScenarioError::TooLate { at: event.at, until: self.until });
+            }
             for some in [&event.scale_in, &event.spot, &event.rebalance, &event.stop].into_iter().flatten() {
                 if let Some(group) = self.groups.iter().find(|g| g.name == some.group && g.nodes < some.count) {
                     let (group, nodes) = (group.name.clone(), group.nodes);
@@ -215,9 +226,34 @@ impl Scenario {
 }
 
 impl Workload {
+    /// Kubernetes would take it.
+    fn check(&self) -> Result<(), ScenarioError> {
+        let full = || format!("{}/{}", self.namespace, self.name);
+        if self.kind == Kind::DaemonSet && self.replicas.is_some() {
+            return Err(ScenarioError::Replicas(full()));
+        }
+        let Some(budget) = &self.budget else { return Ok(()) };
+        let (field, bound) = match (&budget.min_available, &budget.max_unavailable) {
+            (Some(bound), None) => ("minAvailable", bound),
+            (None, Some(bound)) => ("maxUnavailable", bound),
+            _ => return Err(ScenarioError::NotOneBound(full())),
+        };
+        if is_bound(bound) { Ok(()) } else { Err(ScenarioError::Bound { workload: full(), field, bound: bound.clone() }) }
+    }
+
     /// `full` is `NAMESPACE/NAME`.
     pub(super) fn is_called(&self, full: &str) -> bool {
         full.split_once('/') == Some((self.namespace.as_str(), self.name.as_str()))
+    }
+}
+
+/// A number of pods, or a share of them from 0% to 100%.
+fn is_bound(bound: &serde_json::Value) -> bool {
+    let share = |text: &str| text.strip_suffix('%').filter(|n| n.bytes().all(|b| b.is_ascii_digit())).and_then(|n| n.parse::<u8>().ok());
+    match bound {
+        serde_json::Value::Number(pods) => pods.as_u64().is_some_and(|n| i32::try_from(n).is_ok()),
+        serde_json::Value::String(text) => share(text).is_some_and(|n| n <= 100),
+        _ => false,
     }
 }
 
@@ -249,5 +285,16 @@ mod tests {
     fn a_scenario_that_cannot_be_read_says_why() {
         let error = Scenario::load(Some(Path::new("/nowhere/at-all.yaml"))).unwrap_err().to_string();
         assert!(error.contains("/nowhere/at-all.yaml"), "{error}");
+    }
+
+    #[test]
+    fn a_bound_is_a_number_of_pods_or_a_share_of_them() {
+        let of = |yaml: &str| serde_saphyr::from_str::<serde_json::Value>(yaml).unwrap();
+        for good in ["0", "2", "\"50%\"", "50%", "0%", "100%"] {
+            assert!(is_bound(&of(good)), "{good}");
+        }
+        for bad in ["two", "\"50\"", "-1", "1.5", "101%", "\"%\"", "+5%", "5 %", "true", "[1]", "99999999999"] {
+            assert!(!is_bound(&of(bad)), "{bad}");
+        }
     }
 }

@@ -32,6 +32,7 @@ impl Guide {
         let text = format!(
             "Kubernetes listens: export KUBECONFIG={}; kubectl get nodes,pods -A\n\
              AWS listens: export AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x AWS_DEFAULT_REGION=eu-west-1 AWS_ENDPOINT_URL={}; aws autoscaling describe-auto-scaling-groups\n\
+             Version 1 of the aws CLI wants `aws --endpoint-url URL sqs ...` for queues.\n\
              Ctrl-C ends it.\n",
             kubeconfig.display(),
             aws.url()

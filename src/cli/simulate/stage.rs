@@ -2,12 +2,11 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     pace::{Pace, hold_back},
-    scenario::{Event, Instances, Kind, Scenario, Workload},
+    scenario::{Event, Instances, Kind, Scenario, ScenarioError, Workload},
     serve::Guide,
     summary::Summary,
     view::View,
@@ -143,7 +142,8 @@ fn happen(world: &World, event: &Event, at: Duration, view: &mut View) {
         for id in &ids {
             act(id);
         }
-        view.say(at, &format!("{what} {} {} of `{}`", ids.len(), if ids.len() == 1 { "instance" } else { "instances" }, some.group));
+        let short = if ids.len() < some.count { format!(", not {}: no more are in service", some.count) } else { String::new() };
+        view.say(at, &format!("{what} {} {} of `{}`{short}", ids.len(), if ids.len() == 1 { "instance" } else { "instances" }, some.group));
     };
     all(&event.scale_in, "Auto Scaling terminates", &|id| world.aws.terminate(id, true));
     all(&event.spot, "EC2 reclaims in two minutes", &|id| world.aws.spot_interruption(id, SpotAction::Terminate));
@@ -185,7 +185,7 @@ fn build(world: &World, scenario: &Scenario) {
 fn add(world: &World, workload: &Workload) {
     let node_selector = workload.group.iter().map(|group| (GROUP_LABEL.to_owned(), group.clone())).collect();
     let shape = PodShape { grace: workload.grace, stop: workload.stop, ready: workload.ready, node_selector, ..PodShape::default() };
-    let spec = crate::sim::kube::Workload::new(&workload.namespace, &workload.name, workload.replicas).shape(shape);
+    let spec = crate::sim::kube::Workload::new(&workload.namespace, &workload.name, workload.replicas.unwrap_or(1)).shape(shape);
     match workload.kind {
         Kind::Deployment => world.kube.add_deployment(&spec),
         Kind::StatefulSet => world.kube.add_stateful_set(&spec),
@@ -204,9 +204,18 @@ fn add(world: &World, workload: &Workload) {
 }
 
 /// The configuration that a person would give for this world.
-fn config(world: &World, scenario: &Scenario) -> anyhow::Result<Config> {
+fn config(world: &World, scenario: &Scenario) -> Result<Config, ScenarioError> {
     let (url, cluster) = (world.queue_url(), world.cluster().to_owned());
     let all = ["--queue-url".to_owned(), url, "--cluster-name".to_owned(), cluster].into_iter().chain(scenario.flags.iter().cloned());
-    let flags = RunArgs::from_flags(all).context("the flags of the scenario")?;
-    flags.config(&|_| None).context("the flags of the scenario")
+    if let Some(flag) = scenario.flags.iter().find(|flag| flag.starts_with("--print-config")) {
+        return Err(ScenarioError::Flags(format!("{flag} prints nothing in a simulation: take it away")));
+    }
+    let flags = RunArgs::from_flags(all).map_err(|e| ScenarioError::Flags(first_paragraph(&e.to_string())))?;
+    flags.config(&|_| None).map_err(|e| ScenarioError::Flags(e.to_string()))
+}
+
+/// What is wrong, without the usage of a command that nobody has called.
+fn first_paragraph(text: &str) -> String {
+    let text = text.split("\n\n").next().unwrap_or_default().trim_end();
+    text.strip_prefix("error: ").unwrap_or(text).to_owned()
 }
