@@ -182,7 +182,7 @@ impl<'a> Judge<'a> {
             return true;
         }
         let late = |back: Timestamp| at <= back + Duration::from_secs(10) || self.troubled(back, at);
-        self.story.went(node, at).is_some_and(|back| back.is_none_or(late))
+        self.story.went(node, at).is_some_and(|(_, back)| back.is_none_or(late))
     }
 
     /// Something was broken, or nobody led, at some time between these two.

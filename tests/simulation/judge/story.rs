@@ -228,10 +228,10 @@ impl<'a> Story<'a> {
         self.gone.get(node).is_some_and(|times| times.iter().any(|t| *t <= at))
     }
 
-    /// How a Node stands that went before that moment: `None` where none did, else when it registered again, if it did.
-    pub fn went(&self, node: &str, at: Timestamp) -> Option<Option<Timestamp>> {
+    /// When a Node went before that moment, if it did, and when it registered again, if it did.
+    pub fn went(&self, node: &str, at: Timestamp) -> Option<(Timestamp, Option<Timestamp>)> {
         let went = *self.gone.get(node)?.iter().rev().find(|t| **t <= at)?;
-        Some(self.added.get(node).into_iter().flatten().copied().find(|t| *t >= went && *t <= at))
+        Some((went, self.added.get(node).into_iter().flatten().copied().find(|t| *t >= went && *t <= at)))
     }
 
     /// The same of a kubelet that is silent: since when, and when it spoke again, if it did.
