@@ -218,21 +218,6 @@ impl Stage {
     /// What was broken of that which every run must keep to, however it went, except for these rules.
     pub fn broken(&self, except: &[Rule]) -> Vec<String> {
         let mut broken = judge_any(&self.evidence(), except);
-        for entry in self.deeds() {
-            if let Fact::Evicted { pod, grace, .. } | Fact::Deleted { pod, grace, .. } = &entry.fact {
-                if *grace == 0 {
-                    broken.push(format!("a grace of zero for {pod:?}"));
-                }
-                if pod.name.contains("daemon") || pod.name.contains("mirror") {
-                    broken.push(format!("{pod:?} must never be touched"));
-                }
-            }
-            if let Fact::Evicted { overrun, pod, .. } = &entry.fact
-                && !overrun.is_empty()
-            {
-                broken.push(format!("the eviction of {pod:?} overran {overrun:?}"));
-            }
-        }
         if self.panics() > 0 {
             broken.push(format!("{} panics in tasks", self.panics()));
         }
@@ -298,7 +283,7 @@ impl Stage {
             groups.insert(group, belongs);
         }
         let drain_timeout = self.drain_timeouts.borrow().iter().copied().min().unwrap_or(3_600);
-        Terms { groups, drain_timeout, graces: Vec::new(), calm: false }
+        Terms { groups, drain_timeout, complete_delay: 0, graces: Vec::new(), calm: false }
     }
 
     /// What every run must keep to, however it went.

@@ -80,14 +80,17 @@ fn course(object: &Object, asked: Option<i64>) -> Course {
             (true, true) => Course::Nothing,
         };
     };
-    let at_once = pod.node.is_none() || pod.is_finished();
+    // A negative one is read as one second.
+    let asked = asked.map(|a| if a < 0 { 1 } else { a });
     if pod.deletion.is_some() {
-        return match asked.map(|a| if at_once { 0 } else { a.max(0) }) {
+        // What is on its way is not looked at again, finished or not: only a shorter grace changes anything.
+        return match asked {
             Some(0) if !finalizers => Course::Now,
             Some(grace) if grace < pod.deletion_grace => Course::Shorten(grace),
             _ => Course::Nothing,
         };
     }
+    let at_once = pod.node.is_none() || pod.is_finished();
     let grace = if at_once { 0 } else { asked.unwrap_or(pod.grace).max(0) };
     if grace == 0 && !finalizers { Course::Now } else { Course::Mark(grace) }
 }

@@ -223,8 +223,7 @@ impl KubeService {
                     continue;
                 }
                 Try::Again(failure) | Try::Contended(failure) if tries + 1 >= TRIES => return Err(failure),
-                Try::Again(_) => tokio::time::sleep(BETWEEN_TRIES).await,
-                Try::Contended(_) => {
+                Try::Again(_) | Try::Contended(_) => {
                     let jitter = 1.0 + 0.1 * self.lock().random.f64();
                     tokio::time::sleep(BETWEEN_TRIES.mul_f64(jitter)).await;
                 }

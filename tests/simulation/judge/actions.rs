@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use sundown::sim::aws::{ActionReport, Outcome, State, Transition, Verdict};
+use sundown::sim::aws::{ActionReport, HookResult, Outcome, State, Transition, Verdict};
 
-use super::{Judge, SLACK, is_us};
+use super::{
+    Judge, SLACK, is_us,
+    story::{Deadline, Life},
+};
 
 const SIGNS: [&str; 2] = ["autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"];
 
@@ -26,7 +29,11 @@ impl Judge<'_> {
                 continue;
             };
             match end.verdict {
-                Verdict::Completed(_) if action.transition == Transition::Terminating => self.not_too_early(&name, &action, end.at),
+                Verdict::Completed(_) if action.transition == Transition::Terminating => {
+                    self.not_too_early(&name, &action, end.at);
+                    self.asked_before(&name, &action, end.at);
+                    self.not_too_late(&name, &action, end.at);
+                }
                 Verdict::Completed(_) | Verdict::Stopped | Verdict::Removed => {}
                 Verdict::TimedOut(_) => self.excused(&name, &action, end.at),
                 Verdict::GlobalTimeout(_) => self.broken(end.at, format!("{name} ran into its global timeout")),
@@ -54,21 +61,107 @@ impl Judge<'_> {
 
     fn not_too_early(&mut self, name: &str, action: &ActionReport, at: Timestamp) {
         let Some(node) = self.evidence.nodes.get(&action.instance) else { return };
-        let left: Vec<String> = self.story.left(node, at).iter().map(|l| l.pod.name.clone()).collect();
+        let left = self.held_up_by(node, action, at);
+        if left.is_empty() || !self.due(node, action, at).is_empty() {
+            return;
+        }
+        let names: Vec<&str> = left.iter().map(|l| l.pod.name.as_str()).collect();
+        let paused = self.story.known_pause(node, at).map(|since| format!(", paused since {since}")).unwrap_or_default();
+        let deadlines = self.story.deadlines(&action.instance, at);
+        self.broken(at, format!("{name} was completed before {node} was empty: {names:?} are left{paused}; {deadlines:?}"));
+    }
+
+    /// The pods that a completion had to wait for, unless a deadline had come.
+    fn held_up_by(&self, node: &str, action: &ActionReport, at: Timestamp) -> Vec<&Life> {
         let over = |s: State| matches!(s, State::Stopped | State::Terminated);
         let is_over = self.evidence.changes.iter().any(|c| c.id == action.instance && over(c.state) && c.at <= at);
-        let excused = left.is_empty()
-            || is_over
-            || self.story.node_gone(node, at)
+        let excused = is_over
+            || self.node_away(node, &action.instance, at)
             || self.story.machine_gone(node, at)
             || self.story.released_by_hand(node, at)
-            || self.story.hand(node, "lost", at - Duration::from_secs(60))
-            || self.story.deadlines(&action.instance, at).iter().any(|d| at + SLACK >= d.at);
-        if !excused {
-            let deadlines = self.story.deadlines(&action.instance, at);
-            self.broken(at, format!("{name} was completed before {node} was empty: {left:?} are left; {deadlines:?}"));
+            || self.is_unreachable(node, at);
+        if excused { Vec::new() } else { self.story.left(node, at) }
+    }
+
+    /// The deadlines that had come and count: in a pause none does.
+    fn due(&self, node: &str, action: &ActionReport, at: Timestamp) -> Vec<Deadline> {
+        if self.story.known_pause(node, at).is_some() {
+            return Vec::new();
+        }
+        self.story.deadlines(&action.instance, at).into_iter().filter(|d| at + SLACK >= d.at).collect()
+    }
+
+    /// Its kubelet is silent, and everybody could know: after 40 s without a word (the last one up to ten seconds old) its Node is
+    /// unknown, and a minute later given up.
+    fn is_unreachable(&self, node: &str, at: Timestamp) -> bool {
+        let Some((lost, back)) = self.story.fell_silent(node, at) else { return false };
+        let since = back.unwrap_or(at);
+        // What was decided then may be on its way a little longer.
+        let still = back.is_none_or(|back| at <= back + Duration::from_secs(10) || self.troubled(back, at));
+        lost + Duration::from_secs(90) <= since && still
+    }
+
+    /// Where nothing but a deadline let it go, every pod that stayed had been asked.
+    fn asked_before(&mut self, name: &str, action: &ActionReport, at: Timestamp) {
+        let Some(node) = self.evidence.nodes.get(&action.instance) else { return };
+        let told = self.story.told(&action.instance, at);
+        let Some(from) = told.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min() else { return };
+        if self.is_meddled(node, from, at) || self.troubled(from, at) {
+            return;
+        }
+        // What came just now had no time.
+        let old = |l: &&Life| l.bound + Duration::from_secs(10) <= at;
+        let left = self.held_up_by(node, action, at).into_iter().filter(old);
+        let missed: Vec<String> = left.filter(|l| !self.was_asked(l, at)).map(|l| l.pod.name.clone()).collect();
+        if !missed.is_empty() {
+            self.broken(at, format!("{name} was given up, and nobody had asked {missed:?} to go"));
         }
     }
+
+    /// Where nothing was broken and nobody interfered, it is completed as soon as the node is empty.
+    fn not_too_late(&mut self, name: &str, action: &ActionReport, at: Timestamp) {
+        // For a call on its way, and for a status that has to be seen.
+        const ROOM: Duration = Duration::from_secs(3);
+        const AT_LEAST: Duration = Duration::from_secs(5);
+        let Some(node) = self.evidence.nodes.get(&action.instance).filter(|_| self.evidence.terms.calm) else { return };
+        let told = self.story.told(&action.instance, at);
+        let Some(accepted) = told.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min() else { return };
+        if self.is_meddled(node, accepted, at) || self.troubled(accepted, at) {
+            return;
+        }
+        let was_there = |l: &&Life| l.pod.node == node.as_str() && l.bound <= at && super::story::counts(&l.pod);
+        let mut empty = accepted + AT_LEAST;
+        for life in self.story.pods.values().filter(was_there) {
+            match life.gone.into_iter().chain(life.finished).min() {
+                Some(went) if went <= at => empty = empty.max(went),
+                // It was given up at a deadline.
+                _ => return,
+            }
+        }
+        let latest = empty + Duration::from_secs(self.evidence.terms.complete_delay) + ROOM;
+        if at > latest {
+            self.broken(at, format!("{name} was completed late: {node} was empty at {empty}"));
+        }
+    }
+
+    /// Somebody did something to the node, or paused it, or it was not there all the time.
+    pub(super) fn is_meddled(&self, node: &str, from: Timestamp, to: Timestamp) -> bool {
+        let hands = self.evidence.hands.iter().any(|(at, n, _)| n == node && *at <= to);
+        let paused = self.story.pauses(node).iter().any(|(a, b)| *a <= to && *b >= from);
+        hands || paused || self.story.node_gone(node, to) || self.story.machine_gone(node, to)
+    }
+
+    /// We say CONTINUE, whatever became of the drain.
+    pub(super) fn continued(&mut self) {
+        for action in &self.evidence.actions {
+            if let Some(end) = action.end.as_ref().filter(|e| is_us(&e.by))
+                && end.verdict != Verdict::Completed(HookResult::Continue)
+            {
+                self.broken(end.at, format!("{}/{} of {} was not continued: {:?}", action.group, action.hook, action.instance, end.verdict));
+            }
+        }
+    }
+
     /// The same of what was completed by a replica, in whatever world.
     pub(super) fn none_too_early(&mut self) {
         for action in self.evidence.actions.clone() {

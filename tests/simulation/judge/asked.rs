@@ -49,12 +49,9 @@ impl Judge<'_> {
     /// Nothing was broken, nobody interfered, and the machine was there.
     fn is_free(&self, instance: &str, node: &str, told: &Told, notice: Duration) -> bool {
         let (from, to) = (told.time, told.time + notice);
-        let meddled = self.evidence.hands.iter().any(|(at, n, _)| n == node && *at <= to);
-        let paused = self.story.pauses(node).iter().any(|(a, b)| *a <= to && *b >= from);
-        let gone = self.story.node_gone(node, to) || self.story.machine_gone(node, to);
         // One that was released before and told again is history that stands (and its pods have been asked then).
         let before = self.story.released(node, instance, self.evidence.begun).is_some_and(|at| at <= told.accepted);
-        to <= self.evidence.ended && !meddled && !paused && !gone && !before && !self.troubled(from, to)
+        to <= self.evidence.ended && !self.is_meddled(node, from, to) && !before && !self.troubled(from, to)
     }
 
     fn all_asked(&mut self, instance: &str, node: &str, told: &Told, notice: Duration) -> usize {
@@ -72,7 +69,7 @@ impl Judge<'_> {
     }
 
     /// We asked it, or somebody else made it go.
-    fn was_asked(&self, life: &Life, end: Timestamp) -> bool {
+    pub(super) fn was_asked(&self, life: &Life, end: Timestamp) -> bool {
         let pod = &life.pod;
         let asks = self.evidence.requests.iter().any(|r| {
             let removes = r.subresource == "eviction" || (r.verb == "delete" && r.subresource.is_empty());

@@ -1,4 +1,7 @@
 //! Budgets: no eviction overruns one, unless the API server could not know better.
+//!
+//! Which eviction is granted the API server decides, so this holds the embedded one to its word. What Sundown could overrun by itself is a deletion, and
+//! when that may come is judged with the [pods](super::pods).
 
 use std::time::Duration;
 

@@ -1,19 +1,23 @@
 //! The judge, judged: what a real run left is clean, and breaks the rule that is meant to be broken once it is doctored.
 
+mod actions;
+mod messages;
+mod runs;
+
 use std::time::Duration;
 
 use jiff::Timestamp;
 use sundown::sim::{
     aws::{ActionEnd, HookResult, SpotAction, Verdict},
-    kube::{BudgetSpec, Fact, PodShape, PodSpec},
+    kube::{BudgetSpec, Entry, Fact, PodShape, PodSpec},
 };
 
 use super::{Belongs, Evidence, Judge, Rule, judge, judge_any};
 use crate::harness::{Replica, Stage};
 
-async fn led(stage: &Stage) -> Replica {
+async fn led(stage: &Stage, flags: &[&str]) -> Replica {
     stage.pass(30).await;
-    let sundown = stage.start("sundown-0", &[]);
+    let sundown = stage.start("sundown-0", flags);
     stage.until(30, "it leads", || sundown.metric("leader") == 1.0 && sundown.readiness.missing().is_empty()).await;
     sundown
 }
@@ -34,10 +38,30 @@ async fn hooked() -> Evidence {
     let node = stage.world.node_of(&instance).unwrap();
     let shape = PodShape { grace: Some(Duration::from_secs(30)), stop: Some(Duration::from_secs(10)), ..PodShape::default() };
     stage.world.kube.add_pod(&PodSpec::on(node, "load", "web-0").shape(shape));
-    let sundown = led(&stage).await;
+    let sundown = led(&stage, &[]).await;
     stage.world.aws.terminate(&instance, true);
     stage.until(60, "it is completed", || stage.actions(&instance).iter().any(|a| a.end.is_some())).await;
     stage.until(5, "its message is deleted", || stage.in_queue() == 0).await;
+    stage.pass(3).await;
+    ended(stage, sundown).await
+}
+
+/// A hook was drained, and a pod that never stops was given up after a minute.
+async fn overdue() -> Evidence {
+    let stage = Stage::new(6);
+    let instance = stage.group(1, 60).remove(0);
+    let node = stage.world.node_of(&instance).unwrap();
+    let shape = PodShape { grace: Some(Duration::from_secs(30)), stuck: true, ..PodShape::default() };
+    stage.world.kube.add_pod(&PodSpec::on(node, "load", "stuck-0").shape(shape));
+    let sundown = led(&stage, &["--drain-timeout=60s"]).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.until(80, "it is completed", || stage.actions(&instance).iter().any(|a| a.end.is_some())).await;
+    stage.pass(3).await;
+    ended(stage, sundown).await
+}
+
+/// What a run left in which all was well.
+async fn ended(stage: Stage, sundown: Replica) -> Evidence {
     sundown.stop().await;
     let mut evidence = stage.evidence();
     evidence.terms.calm = true;
@@ -53,15 +77,10 @@ async fn reclaimed() -> Evidence {
     let node = stage.world.node_of(&instance).unwrap();
     stage.world.kube.add_pod(&PodSpec::on(node, "load", "web-0").shape(PodShape { grace: Some(Duration::from_secs(30)), ..PodShape::default() }));
     pod(&stage, &instance, "quorum-0", 0);
-    let sundown = led(&stage).await;
+    let sundown = led(&stage, &[]).await;
     stage.world.aws.spot_interruption(&instance, SpotAction::Terminate);
     stage.pass(118).await;
-    sundown.stop().await;
-    let mut evidence = stage.evidence();
-    evidence.terms.calm = true;
-    stage.end();
-    assert_eq!(judge(&evidence), Vec::<String>::new());
-    evidence
+    ended(stage, sundown).await
 }
 
 /// Somebody terminates an instance in EC2.
@@ -69,19 +88,43 @@ async fn terminated() -> Evidence {
     let stage = Stage::new(5);
     let instance = stage.spot_group(1).remove(0);
     pod(&stage, &instance, "web-0", 1);
-    let sundown = led(&stage).await;
+    let sundown = led(&stage, &[]).await;
     stage.world.aws.terminate_in_ec2(&instance);
     stage.pass(30).await;
-    sundown.stop().await;
-    let mut evidence = stage.evidence();
-    evidence.terms.calm = true;
-    stage.end();
-    assert_eq!(judge(&evidence), Vec::<String>::new());
-    evidence
+    ended(stage, sundown).await
 }
 
 fn when(evidence: &Evidence, what: impl Fn(&Fact) -> bool) -> Timestamp {
     evidence.entries.iter().find(|e| what(&e.fact)).expect("it happened").at
+}
+
+/// Seconds.
+const fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// Puts in what happened at its time.
+fn insert(evidence: &mut Evidence, at: Timestamp, by: &str, fact: Fact) {
+    let index = evidence.entries.partition_point(|e| e.at <= at);
+    evidence.entries.insert(index, Entry { at, by: by.to_owned(), fact });
+}
+
+/// The only instance and its Node.
+fn node_of(evidence: &Evidence) -> (String, String) {
+    let (instance, node) = evidence.nodes.first_key_value().unwrap();
+    (instance.clone(), node.clone())
+}
+
+/// Nothing at all is broken.
+#[track_caller]
+fn clean(evidence: &Evidence, why: &str) {
+    assert_eq!(judge(evidence), Vec::<String>::new(), "{why}");
+}
+
+/// Nothing is broken of this rule.
+#[track_caller]
+fn keeps(broken: &[String], rule: &str, why: &str) {
+    assert!(!broken.iter().any(|b| b.contains(rule)), "{why}: {broken:?}");
 }
 
 #[track_caller]

@@ -1,9 +1,14 @@
 //! Messages: none is deleted before what it asks for is written down.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{Belongs, Judge};
+use super::{
+    Belongs, Judge, SLACK,
+    story::{Told, interruptions, is_open},
+};
 
 impl Judge<'_> {
     /// No message is deleted before what it asks for is durable, unless it asks for nothing.
@@ -48,7 +53,6 @@ impl Judge<'_> {
     /// Spot, capacity, states: written down, or nothing of ours to write it on, or stale.
     fn is_settled(&self, event: &Event, at: Timestamp) -> bool {
         let ours = self.evidence.groups.get(&event.instance).and_then(|g| self.belongs(g)) == Some(Belongs::Us);
-        let told = self.story.told(&event.instance, at);
         let never_read = ![
             "EC2 Spot Instance Interruption Warning",
             "EC2 Capacity Reservation Instance Interruption Warning",
@@ -57,14 +61,32 @@ impl Judge<'_> {
         .contains(&event.kind.as_str());
         let ends = ["stopping", "stopped", "shutting-down", "terminated"].contains(&event.state.as_str());
         let harmless = event.kind.contains("State-change") && !ends;
-        let known = told.iter().any(|t| t.event == event.id);
-        // To one that is drained already (or was), it says nothing new.
-        let repeat = !told.is_empty();
+        let known = self.story.told(&event.instance, at).iter().any(|t| t.event == event.id);
         let node = self.evidence.nodes.get(&event.instance);
-        let no_node = node.is_none_or(|n| self.story.node_gone(n, at) || self.story.page(n, at).is_none());
+        let no_node = node.is_none_or(|n| self.node_away(n, &event.instance, at) || self.story.page(n, at).is_none());
+        let repeat = node.is_some_and(|n| self.is_repeat(event, n, at));
         let age = at.duration_since(event.time).as_secs();
         let stale = age > if event.state.is_empty() { 118 } else { 58 };
         !ours || never_read || harmless || known || repeat || no_node || stale
+    }
+
+    /// What was written on the node when it was decided says as much: it is drained, and is over no later than this asks for; or it was drained, and
+    /// stays cordoned.
+    fn is_repeat(&self, event: &Event, node: &str, at: Timestamp) -> bool {
+        // What came before a reboot counts for less, and how much is not told by what is written.
+        if self.story.hand(node, "rebooted", at) {
+            return self.story.told(&event.instance, at).iter().any(|t| t.event != event.id);
+        }
+        // It is decided a moment before it is deleted; where something is broken, the deletion may come much later.
+        let since = if self.troubled(event.time, at) { event.time } else { event.time.max(at - Duration::from_secs(3)) };
+        self.story.pages_between(node, since, at).filter(|(page, _)| page.instance == event.instance).any(|(page, until)| {
+            let Some(record) = &page.record else { return false };
+            if !is_open(page) {
+                return self.story.cordoned_between(node, since.max(page.at), at.min(until));
+            }
+            let told: Vec<Told> = interruptions(record).collect();
+            self.story.deadlines_of(&event.instance, &told, at).iter().any(|d| d.at <= event.deadline() + SLACK)
+        })
     }
 }
 
@@ -75,9 +97,23 @@ struct Event {
     time: Timestamp,
     instance: String,
     state: String,
+    ends: Option<Timestamp>,
     hook: Option<(String, String)>,
     token: Option<String>,
     launch: bool,
+}
+
+impl Event {
+    /// When pods are forced on its account.
+    fn deadline(&self) -> Timestamp {
+        let after = |seconds| self.time + Duration::from_secs(seconds);
+        match self.state.as_str() {
+            "stopping" | "shutting-down" => after(25),
+            // The machine is over: nothing is sooner.
+            "stopped" | "terminated" => self.time,
+            _ => self.ends.map_or(after(110), |ends| ends - Duration::from_secs(5)),
+        }
+    }
 }
 
 fn event(body: &str) -> Option<Event> {
@@ -97,6 +133,7 @@ fn event(body: &str) -> Option<Event> {
         time: text(&outer, "time").or_else(|| text(&outer, "Time"))?.parse().ok()?,
         instance: text(&detail, "EC2InstanceId").or_else(|| text(&detail, "instance-id"))?,
         state: text(&detail, "state").unwrap_or_default(),
+        ends: text(&detail, "instance-termination-time").and_then(|t| t.parse().ok()),
         hook: text(&detail, "AutoScalingGroupName").zip(text(&detail, "LifecycleHookName")),
         token: text(&detail, "LifecycleActionToken"),
     })

@@ -17,7 +17,7 @@ use sundown::sim::{
     kube::{Entry, Request},
 };
 
-use self::story::{Story, is_open};
+use self::story::{Story, interruptions, is_open};
 
 /// All that a judge may look at.
 #[derive(Debug, Clone)]
@@ -62,6 +62,8 @@ pub struct Terms {
     pub groups: BTreeMap<String, Belongs>,
     /// `--drain-timeout` in seconds.
     pub drain_timeout: u64,
+    /// `--complete-delay` in seconds.
+    pub complete_delay: u64,
     /// Grace periods by the beginning of a pod's name, in the namespace `load`.
     pub graces: Vec<(String, u64)>,
     /// Nothing is broken in this run.
@@ -103,8 +105,10 @@ pub fn judge(evidence: &Evidence) -> Vec<String> {
     judge.asked();
     judge.strangers();
     judge.actions();
+    judge.continued();
     judge.late_calls();
     judge.messages();
+    judge.old_notices();
     judge.rest();
     judge.broken
 }
@@ -113,6 +117,8 @@ pub fn judge(evidence: &Evidence) -> Vec<String> {
 pub fn judge_any(evidence: &Evidence, except: &[Rule]) -> Vec<String> {
     let mut judge = Judge::of(evidence);
     let holds = |rule| !except.contains(&rule);
+    judge.untouchable();
+    judge.continued();
     if holds(Rule::OpenRecord) {
         judge.open_records();
     }
@@ -166,7 +172,17 @@ impl<'a> Judge<'a> {
     fn looks_like_ours(&self, group: &str, instance: &str, at: Timestamp) -> bool {
         let tagged = self.belongs(group).is_some_and(|b| [Belongs::Karpenter, Belongs::Ignored].contains(&b));
         let node = self.evidence.nodes.get(instance);
-        tagged && (node.is_none_or(|n| self.story.node_gone(n, at)) || self.troubled(at, at))
+        tagged && (node.is_none_or(|n| self.node_away(n, instance, at)) || self.troubled(at, at))
+    }
+
+    /// An instance's Node is not there, or was not a moment ago: what was decided then is still on its way, longer where something is broken.
+    fn node_away(&self, node: &str, instance: &str, at: Timestamp) -> bool {
+        // Another instance may have its name by now.
+        if self.story.page(node, at).is_some_and(|page| page.instance != instance) {
+            return true;
+        }
+        let late = |back: Timestamp| at <= back + Duration::from_secs(10) || self.troubled(back, at);
+        self.story.went(node, at).is_some_and(|(_, back)| back.is_none_or(late))
     }
 
     /// Something was broken, or nobody led, at some time between these two.
@@ -217,14 +233,18 @@ impl<'a> Judge<'a> {
         if self.evidence.idle > 30 {
             self.broken(self.evidence.ended, format!("{} calls in a minute in which nothing happened", self.evidence.idle));
         }
-        let calm = self.evidence.terms.calm;
-        for node in self.evidence.nodes.values() {
-            let Some(page) = self.story.page(node, self.evidence.ended) else { continue };
-            let old = page.record.as_ref().is_some_and(|r| {
-                r["interruptions"].as_array().into_iter().flatten().all(|i| i["event"].as_str().is_some_and(|e| e.starts_with("old-")))
+    }
+
+    /// A notice that is minutes old drains nobody, unless the machine ends.
+    fn old_notices(&mut self) {
+        for node in self.evidence.nodes.values().filter(|_| self.evidence.terms.calm) {
+            let old = |event: &str| event.starts_with("old-");
+            let drained = self.story.pages_between(node, self.evidence.begun, self.evidence.ended).map(|(page, _)| page).find(|page| {
+                let only_old = page.record.as_ref().is_some_and(|r| interruptions(r).all(|t| old(&t.event)));
+                is_open(page) && only_old && !self.story.is_ending(&page.instance, page.at)
             });
-            if calm && old && is_open(page) {
-                self.broken(self.evidence.ended, format!("{node} was drained for a notice that was minutes old"));
+            if let Some(at) = drained.map(|page| page.at) {
+                self.broken(at, format!("{node} was drained for a notice that was minutes old"));
             }
         }
     }

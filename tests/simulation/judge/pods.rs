@@ -5,14 +5,18 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sundown::sim::kube::{Entry, Fact, PodRef, Request};
 
-use super::{Judge, SLACK, is_us, story::Deadline};
+use super::{
+    Judge, SLACK, is_us,
+    story::{Deadline, counts},
+};
 
 impl Judge<'_> {
     /// Only the pods that count, only on nodes with an open record, each asked first, none forced too early, never without grace.
     pub(super) fn pods(&mut self) {
+        self.untouchable();
         for Entry { at, fact, .. } in self.evidence.entries.iter().filter(|e| is_us(&e.by)) {
             let (Fact::Evicted { pod, grace, again, .. } | Fact::Deleted { pod, grace, again, .. }) = fact else { continue };
-            self.touched(*at, pod, *grace, *again);
+            self.not_again(*at, pod, *again);
             self.open_record(*at, pod);
             self.not_while_paused(*at, pod);
             let forced = matches!(fact, Fact::Deleted { .. });
@@ -25,14 +29,20 @@ impl Judge<'_> {
         }
     }
 
-    fn touched(&mut self, at: Timestamp, pod: &PodRef, grace: u64, again: bool) {
-        let untouchable = ["mirror-", "finished-", "tolerant-"].iter().any(|k| pod.name.starts_with(k)) || pod.name.starts_with("daemon");
-        if untouchable {
-            self.broken(at, format!("{} was touched", pod.name));
+    /// What a drain leaves alone is never touched, and nothing gets no grace at all.
+    pub(super) fn untouchable(&mut self) {
+        for entry in self.evidence.entries.iter().filter(|e| is_us(&e.by)) {
+            let (Fact::Evicted { pod, grace, .. } | Fact::Deleted { pod, grace, .. }) = &entry.fact else { continue };
+            if !counts(pod) {
+                self.broken(entry.at, format!("{} was touched", pod.name));
+            }
+            if *grace == 0 {
+                self.broken(entry.at, format!("{} got no grace", pod.name));
+            }
         }
-        if grace == 0 {
-            self.broken(at, format!("{} got no grace", pod.name));
-        }
+    }
+
+    fn not_again(&mut self, at: Timestamp, pod: &PodRef, again: bool) {
         let outlives = |d: Deadline| at + Duration::from_secs(1) >= d.at || self.leaves_by(pod, at).is_none_or(|end| end > d.at);
         if again && self.evidence.terms.calm && !self.soonest(&pod.node, at).is_some_and(outlives) {
             self.broken(at, format!("{} was asked again while it was leaving in time", pod.name));
@@ -54,13 +64,9 @@ impl Judge<'_> {
         }
     }
 
-    /// A pause is known two seconds after it was asked for, unless something is broken.
+    /// Nobody is touched in a pause that whoever leads must know of.
     fn not_while_paused(&mut self, at: Timestamp, pod: &PodRef) {
-        const KNOWN: Duration = Duration::from_secs(2);
-        let paused = self.story.pauses(&pod.node).into_iter().find(|(from, to)| *from + KNOWN <= at && at < *to);
-        if let Some((from, _)) = paused
-            && !self.troubled(from, at)
-        {
+        if let Some(from) = self.story.known_pause(&pod.node, at) {
             self.broken(at, format!("{} was touched on {}, which has been paused since {from}", pod.name, pod.node));
         }
     }

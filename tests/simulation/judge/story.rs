@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use jiff::Timestamp;
 use serde_json::Value;
 use sundown::sim::{
-    aws::{ActionReport, Outcome},
+    aws::{ActionReport, Outcome, State},
     kube::{Fact, PodRef},
 };
 
@@ -41,6 +41,13 @@ pub struct Told {
     pub ends: Option<Timestamp>,
 }
 
+impl Told {
+    /// It owes this action, and was not written down before the action began.
+    pub fn is_of(&self, action: &ActionReport) -> bool {
+        self.hook.as_ref().is_some_and(|(group, hook)| *group == action.group && *hook == action.hook) && self.accepted >= action.started
+    }
+}
+
 /// A time before which nothing may be forced or given up.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline {
@@ -53,12 +60,23 @@ pub struct Story<'a> {
     pub pods: BTreeMap<String, Life>,
     pages: BTreeMap<String, Vec<Page>>,
     gone: BTreeMap<String, Vec<Timestamp>>,
+    added: BTreeMap<String, Vec<Timestamp>>,
+    /// From when on a Node is cordoned, or is not.
+    cordons: BTreeMap<String, Vec<(Timestamp, bool)>>,
     machines_gone: BTreeMap<String, Timestamp>,
 }
 
 impl<'a> Story<'a> {
     pub fn of(evidence: &'a Evidence) -> Self {
-        let mut story = Self { evidence, pods: BTreeMap::new(), pages: BTreeMap::new(), gone: BTreeMap::new(), machines_gone: BTreeMap::new() };
+        let mut story = Self {
+            evidence,
+            pods: BTreeMap::new(),
+            pages: BTreeMap::new(),
+            gone: BTreeMap::new(),
+            added: BTreeMap::new(),
+            cordons: BTreeMap::new(),
+            machines_gone: BTreeMap::new(),
+        };
         for entry in &evidence.entries {
             story.tell(entry.at, &entry.fact);
         }
@@ -88,6 +106,12 @@ impl<'a> Story<'a> {
                 self.pages.entry(node.clone()).or_default().push(Page { at, instance, record, to_be_released, paused });
             }
             Fact::NodeGone(node) => self.gone.entry(node.clone()).or_default().push(at),
+            Fact::NodeAdded(node) => {
+                self.added.entry(node.clone()).or_default().push(at);
+                self.cordons.entry(node.clone()).or_default().push((at, false));
+            }
+            Fact::Cordoned(node) => self.cordons.entry(node.clone()).or_default().push((at, true)),
+            Fact::Uncordoned(node) => self.cordons.entry(node.clone()).or_default().push((at, false)),
             Fact::MachineGone(node) => drop(self.machines_gone.entry(node.clone()).or_insert(at)),
             _ => {}
         }
@@ -107,6 +131,19 @@ impl<'a> Story<'a> {
         })
     }
 
+    /// What was written on a Node at any time between these two moments, and until when.
+    pub fn pages_between(&self, node: &str, from: Timestamp, to: Timestamp) -> impl Iterator<Item = (&Page, Timestamp)> {
+        let pages = self.pages.get(node).map(Vec::as_slice).unwrap_or_default();
+        let until = move |i: usize| pages.get(i + 1).map_or(self.evidence.ended, |next| next.at);
+        pages.iter().enumerate().map(move |(i, page)| (page, until(i))).filter(move |(page, until)| page.at <= to && *until >= from)
+    }
+
+    /// Whether a Node was cordoned at any time between these two moments.
+    pub fn cordoned_between(&self, node: &str, from: Timestamp, to: Timestamp) -> bool {
+        let all = self.cordons.get(node).map(Vec::as_slice).unwrap_or_default();
+        all.iter().enumerate().any(|(i, (at, is))| *is && *at <= to && all.get(i + 1).is_none_or(|(next, _)| *next >= from))
+    }
+
     /// All interruptions that records of this instance held until then.
     pub fn told(&self, instance: &str, until: Timestamp) -> Vec<Told> {
         let pages = self.pages.values().flatten().filter(|p| p.at <= until && p.instance == instance);
@@ -118,11 +155,15 @@ impl<'a> Story<'a> {
 
     /// When pods of an instance's node may be forced at the earliest, and its drain given up, as seen at `now`: one for each thing that may rule.
     pub fn deadlines(&self, instance: &str, now: Timestamp) -> Vec<Deadline> {
+        self.deadlines_of(instance, &self.told(instance, now), now)
+    }
+
+    /// The same of these interruptions of the instance alone.
+    pub fn deadlines_of(&self, instance: &str, told: &[Told], now: Timestamp) -> Vec<Deadline> {
         let drain_timeout = Duration::from_secs(self.evidence.terms.drain_timeout);
         let margin = Duration::from_secs(5);
         let mut all = Vec::new();
-        let told = self.told(instance, now);
-        for one in &told {
+        for one in told {
             let Told { time, accepted, .. } = *one;
             let patience = accepted + drain_timeout - margin;
             let at = match one.kind.as_str() {
@@ -187,6 +228,25 @@ impl<'a> Story<'a> {
         self.gone.get(node).is_some_and(|times| times.iter().any(|t| *t <= at))
     }
 
+    /// When a Node went before that moment, if it did, and when it registered again, if it did.
+    pub fn went(&self, node: &str, at: Timestamp) -> Option<(Timestamp, Option<Timestamp>)> {
+        let went = *self.gone.get(node)?.iter().rev().find(|t| **t <= at)?;
+        Some((went, self.added.get(node).into_iter().flatten().copied().find(|t| *t >= went && *t <= at)))
+    }
+
+    /// The same of a kubelet that is silent: since when, and when it spoke again, if it did.
+    pub fn fell_silent(&self, node: &str, at: Timestamp) -> Option<(Timestamp, Option<Timestamp>)> {
+        let mut of_it = self.evidence.hands.iter().filter(|(t, n, _)| *t <= at && n == node);
+        let (lost, ..) = of_it.clone().rev().find(|(_, _, what)| *what == "lost")?;
+        Some((*lost, of_it.find(|(t, _, what)| t >= lost && *what == "back").map(|(t, ..)| *t)))
+    }
+
+    /// An instance's last change of state was towards its end.
+    pub fn is_ending(&self, instance: &str, at: Timestamp) -> bool {
+        let last = self.evidence.changes.iter().filter(|c| c.id == instance && c.at <= at).max_by_key(|c| c.at);
+        last.is_some_and(|c| matches!(c.state, State::Stopping | State::ShuttingDown | State::Stopped | State::Terminated))
+    }
+
     /// The Node's object went while something was broken or nobody led.
     pub fn gone_unwitnessed(&self, node: &str, until: Timestamp) -> bool {
         let mut times = self.gone.get(node).into_iter().flatten().filter(|t| **t <= until);
@@ -211,6 +271,13 @@ impl<'a> Story<'a> {
 
     pub fn hand(&self, node: &str, what: &str, at: Timestamp) -> bool {
         self.evidence.hands.iter().any(|(t, n, w)| *t <= at && n == node && *w == what)
+    }
+
+    /// Since when a node has been paused, as whoever leads must know by then: two seconds of calm make it known.
+    pub fn known_pause(&self, node: &str, at: Timestamp) -> Option<Timestamp> {
+        const KNOWN: Duration = Duration::from_secs(2);
+        let pauses = self.pauses(node).into_iter().filter(|(from, to)| *from + KNOWN <= at && at < *to);
+        pauses.map(|(from, _)| from).find(|from| self.longest_calm(*from, at) >= KNOWN)
     }
 
     /// The longest stretch between two moments in which nothing was broken and somebody led.
@@ -270,7 +337,7 @@ pub fn is_open(page: &Page) -> bool {
     page.record.as_ref().is_some_and(|r| r["released"].is_null())
 }
 
-fn interruptions(record: &Value) -> impl Iterator<Item = Told> + use<> {
+pub fn interruptions(record: &Value) -> impl Iterator<Item = Told> + use<> {
     let all = record["interruptions"].as_array().cloned().unwrap_or_default();
     all.into_iter().filter_map(|i| {
         let text = |key: &str| i[key].as_str().map(str::to_owned);

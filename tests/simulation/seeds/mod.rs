@@ -19,11 +19,15 @@ const LANES: u64 = 2;
 
 /// Runs a seed on a runtime of its own.
 fn run(seed: u64) -> Evidence {
-    // Paused time stands still while anything is busy: what spins, spins for ever.
+    // Paused time stands still while anything is busy: what spins, spins for ever, and so would whoever waits for this.
     let (_done, over) = std::sync::mpsc::channel::<()>();
     std::thread::spawn(move || {
         if over.recv_timeout(Duration::from_secs(120)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
             eprintln!("seed {seed} has been running for over two minutes: something spins");
+            if over.recv_timeout(Duration::from_secs(480)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                eprintln!("seed {seed} has been running for ten minutes: given up");
+                std::process::abort();
+            }
         }
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();

@@ -18,10 +18,11 @@ impl Play<'_> {
         let kube = &world.kube;
         match act {
             Act::PauseAll { seconds } => {
-                self.annotate("leases", "kube-system", "sundown", "sundown.dev/pause", Some("true"));
-                let (now, end) = (self.now(), self.now() + Duration::from_secs(*seconds));
-                self.evidence.pauses.push((now, end));
-                self.after(*seconds, Todo::ResumeAll);
+                if self.annotate("leases", "kube-system", "sundown", "sundown.dev/pause", Some("true")) {
+                    let (now, end) = (self.now(), self.now() + Duration::from_secs(*seconds));
+                    self.evidence.pauses.push((now, end));
+                    self.after(*seconds, Todo::ResumeAll);
+                }
             }
             Act::Uncordon { pick } => {
                 if let Some(node) = self.busy_node(*pick) {
@@ -83,12 +84,26 @@ impl Play<'_> {
         }
     }
 
-    fn hand(&mut self, node: &str, what: &'static str) {
+    /// A pause goes with its Lease, unless a process knew of it and lives on to write it again.
+    pub(super) fn forget_pauses(&mut self) {
+        for deleted in &self.leases_deleted {
+            let (before, after) = (*deleted - Duration::from_secs(5), *deleted + Duration::from_secs(20));
+            let remembered = self.evidence.lives.iter().any(|(_, start, end)| *start <= before && end.is_none_or(|end| end >= after));
+            for (from, end) in self.evidence.pauses.iter_mut().filter(|_| !remembered) {
+                if *from <= *deleted {
+                    *end = (*deleted).min(*end);
+                }
+            }
+        }
+    }
+
+    pub(super) fn hand(&mut self, node: &str, what: &'static str) {
         let now = self.now();
         self.evidence.hands.push((now, node.to_owned(), what));
     }
 
-    pub(super) fn annotate(&self, resource: &str, namespace: &str, name: &str, key: &str, value: Option<&str>) {
+    /// Says whether there was such an object.
+    pub(super) fn annotate(&self, resource: &str, namespace: &str, name: &str, key: &str, value: Option<&str>) -> bool {
         self.stage.world.kube.edit(resource, namespace, name, |o| {
             if !o["metadata"]["annotations"].is_object() {
                 o["metadata"]["annotations"] = json!({});
@@ -98,7 +113,7 @@ impl Play<'_> {
                 Some(value) => drop(all.insert(key.to_owned(), json!(value))),
                 None => drop(all.remove(key)),
             }
-        });
+        })
     }
 
     /// An instance that runs, ours or not.

@@ -16,6 +16,8 @@ pub struct Plan {
     pub flags: Vec<String>,
     /// `--drain-timeout` in seconds.
     pub drain_timeout: u64,
+    /// `--complete-delay` in seconds.
+    pub complete_delay: u64,
     pub groups: Vec<Group>,
     pub loads: Vec<Load>,
     /// Pods by hand: on which node (counted over all of ours), and of which kind.
@@ -239,8 +241,9 @@ impl Plan {
         if d.chance(0.2) {
             flags.push(format!("--exclude-from-load-balancers={}", d.one(&["early", "late", "never"])));
         }
-        if d.chance(0.15) {
-            flags.push("--complete-delay=7s".to_owned());
+        let complete_delay = if d.chance(0.15) { 7 } else { 0 };
+        if complete_delay > 0 {
+            flags.push(format!("--complete-delay={complete_delay}s"));
         }
         let groups = groups(&mut d);
         let loads = (0..d.0.usize(2..6)).map(|i| load(&mut d, i)).chain([daemon()]).collect();
@@ -250,7 +253,7 @@ impl Plan {
         let replicas = if d.chance(0.4) { 2 } else { 1 };
         let acts = acts(&mut d, &groups);
         let busy_kubelets = (seed / 2).is_multiple_of(2);
-        Self { seed, flags, drain_timeout, groups, loads, loose, replicas, busy_kubelets, disorder, acts }
+        Self { seed, flags, drain_timeout, complete_delay, groups, loads, loose, replicas, busy_kubelets, disorder, acts }
     }
 
     /// What the run is held to.
@@ -258,6 +261,7 @@ impl Plan {
         Terms {
             groups: self.groups.iter().map(|g| (g.name.clone(), g.belongs)).collect(),
             drain_timeout: self.drain_timeout,
+            complete_delay: self.complete_delay,
             graces: self.loads.iter().map(|l| (l.name.clone(), l.grace)).collect(),
             calm: self.is_calm(),
         }

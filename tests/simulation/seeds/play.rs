@@ -42,6 +42,7 @@ pub(super) struct Play<'a> {
     todo: BTreeMap<(Timestamp, usize), Todo>,
     count: usize,
     changed: UnboundedReceiver<InstanceChange>,
+    pub(super) leases_deleted: Vec<Timestamp>,
     pub(super) evidence: Evidence,
 }
 
@@ -80,7 +81,7 @@ pub async fn play(plan: &Plan) -> Evidence {
         idle: 0,
     };
     let replicas = (0..plan.replicas).map(|_| None).collect();
-    let mut play = Play { plan, stage, replicas, starts: 0, todo: BTreeMap::new(), count: 0, changed, evidence };
+    let mut play = Play { plan, stage, replicas, starts: 0, todo: BTreeMap::new(), count: 0, changed, leases_deleted: Vec::new(), evidence };
     for replica in 0..plan.replicas {
         play.start(replica);
     }
@@ -190,6 +191,7 @@ impl Play<'_> {
         let idle = self.stage.world.kube.requests()[before.0..].iter().filter(|r| !quiet(r)).count();
         let poll = |c: &&Call| c.api.starts_with("sqs:");
         self.evidence.idle = idle + self.stage.world.aws.calls()[before.1..].iter().filter(|c| !poll(c)).count();
+        self.forget_pauses();
         let world = &self.stage.world;
         self.evidence.ended = self.stage.clock.now();
         self.evidence.entries = world.kube.journal();
@@ -219,10 +221,17 @@ impl Play<'_> {
                 self.annotate("nodes", "", &node, "sundown.dev/pause", None);
             }
             Todo::ResumeAll => {
-                self.annotate("leases", "kube-system", "sundown", "sundown.dev/pause", None);
-                self.no_pause();
+                // Who finds no Lease to write on tries again.
+                if self.annotate("leases", "kube-system", "sundown", "sundown.dev/pause", None) {
+                    self.no_pause();
+                } else {
+                    self.after(2, Todo::ResumeAll);
+                }
             }
-            Todo::KubeletBack(node) => kube.kubelet_back(&node),
+            Todo::KubeletBack(node) => {
+                self.hand(&node, "back");
+                kube.kubelet_back(&node);
+            }
         }
     }
 
@@ -300,9 +309,8 @@ impl Play<'_> {
                 }
             }
             Act::DeleteLease => {
-                // The annotation that pauses goes with it.
-                self.no_pause();
                 self.evidence.thefts += 1;
+                self.leases_deleted.push(now);
                 kube.delete("leases", "kube-system", "sundown");
             }
             Act::StealLease => {

@@ -91,17 +91,22 @@ impl Stage {
 
     /// Every lifecycle action that there was is over.
     fn all_over(&self) -> bool {
-        self.world.aws.actions().iter().all(|a| a.end.is_some())
+        let actions = self.world.aws.actions();
+        !actions.is_empty() && actions.iter().all(|a| a.end.is_some())
     }
 
     /// The instance's actions were completed by a replica with CONTINUE, and nobody called for them afterwards.
     fn completed_once(&self, instance: &str) {
-        self.actions(instance).iter().for_each(completed_once);
+        let actions = self.actions(instance);
+        assert!(!actions.is_empty(), "{instance} has no action");
+        actions.iter().for_each(completed_once);
     }
 
     /// The same of every action that there was.
     fn all_completed_once(&self) {
-        self.world.aws.actions().iter().for_each(completed_once);
+        let actions = self.world.aws.actions();
+        assert!(!actions.is_empty(), "there is no action");
+        actions.iter().for_each(completed_once);
     }
 
     /// Starts a replica and waits until it leads and knows the nodes.

@@ -38,6 +38,7 @@ async fn a_thousand_late_hooks_are_beaten_one_after_the_other_and_none_runs_out(
     let sundown = stage.lead("sundown-0", &[]).await;
     stage.pass(270).await;
     let actions = stage.world.aws.actions();
+    assert_eq!(actions.len(), instances.len());
     assert!(actions.iter().all(|a| a.end.is_none() && !a.beats.is_empty()));
     let moments: Vec<_> = sent(&stage).into_iter().map(|(at, ..)| at).collect();
     at_most(40, &moments);
@@ -64,6 +65,7 @@ async fn proofs_that_are_throttled_are_asked_for_no_faster_than_other_heartbeats
     at_most(40, &moments);
     stage.pass(120).await;
     let actions = stage.world.aws.actions();
+    assert_eq!(actions.len(), instances.len());
     assert!(actions.iter().all(|a| a.end.is_none() && !a.beats.is_empty()));
     sundown.kill();
     stage.end();

@@ -70,6 +70,26 @@ async fn s04_a_shortened_grace_counts_from_then() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_finished_pod_that_is_leaving_stays_until_its_volumes_are_unmounted_whoever_asks_again() {
+    let timing = Timing { removal: Duration::from_secs(20), ..Timing::default() };
+    let kube = cluster_with(Options { timing, ..Options::default() });
+    kube.add_node(&NodeSpec::named("n0"));
+    let shape = PodShape { grace: Some(Duration::from_secs(30)), stop: Some(Duration::from_secs(5)), ..PodShape::default() };
+    kube.add_pod(&PodSpec::on("n0", "shop", "p").shape(shape));
+    settle().await;
+    pods(&kube).delete("p", &DeleteParams::default()).await.unwrap();
+    pass(10).await;
+    assert_eq!(kube.object("pods", "shop", "p").unwrap().text("status.phase"), "Succeeded");
+    evict_with(&kube, "p", json!({ "gracePeriodSeconds": 30 })).await.unwrap();
+    pods(&kube).delete("p", &DeleteParams::default().grace_period(10)).await.unwrap();
+    assert_eq!(kube.object("pods", "shop", "p").unwrap().int("metadata.deletionGracePeriodSeconds"), 10);
+    pass(10).await;
+    assert!(kube.object("pods", "shop", "p").is_some());
+    pass(6).await;
+    assert!(kube.object("pods", "shop", "p").is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn finalizers_and_stuck_pods_stay() {
     let kube = with_nodes(1);
     kube.add_pod(&PodSpec::on("n0", "shop", "held").shape(PodShape { finalizers: vec!["example.com/hold".into()], ..PodShape::default() }));

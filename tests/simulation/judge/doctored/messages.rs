@@ -1,0 +1,74 @@
+//! Which messages are deleted.
+
+use serde_json::json;
+use sundown::sim::aws::Deletion;
+
+use super::*;
+
+const LOST: &str = "before its intent was durable";
+
+/// A spot notice of this age was deleted then.
+fn notice(evidence: &mut Evidence, age: u64, at: Timestamp) {
+    let (instance, _) = node_of(evidence);
+    let time = (at - s(age)).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let body = json!({
+        "version": "0", "id": "one-more", "detail-type": "EC2 Spot Instance Interruption Warning", "source": "aws.ec2", "time": time,
+        "detail": { "instance-id": instance, "instance-action": "terminate" },
+    });
+    let first = evidence.deletions[0].clone();
+    evidence.deletions.push(Deletion { at, body: body.to_string().into(), ..first });
+}
+
+/// What the last record of the only node said from then on.
+fn released(evidence: &Evidence) -> Timestamp {
+    when(
+        evidence,
+        |f| matches!(f, Fact::Annotated { annotations, .. } if annotations.get("sundown.dev/record").is_some_and(|r| r.contains("\"released\":{"))),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_nobody_understands_and_that_is_deleted_is_seen() {
+    let mut evidence = hooked().await;
+    let first = evidence.deletions[0].clone();
+    evidence.deletions.push(Deletion { body: "{".into(), ..first });
+    breaks(&judge(&evidence), "nobody understands");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notice_that_ends_a_drain_sooner_and_does_not_join_it_is_seen() {
+    let evidence = hooked().await;
+    let evicted = when(&evidence, |f| matches!(f, Fact::Evicted { .. }));
+    let mut sooner = evidence.clone();
+    notice(&mut sooner, 1, evicted + s(3));
+    breaks(&judge(&sooner), LOST);
+    breaks(&judge_any(&sooner, &[]), LOST);
+    let mut foreign = sooner.clone();
+    foreign.terms.groups.insert("asg".to_owned(), Belongs::Ignored);
+    keeps(&judge(&foreign), LOST, "it is for nobody here");
+    let mut stale = evidence.clone();
+    notice(&mut stale, 125, evicted + s(3));
+    clean(&stale, "it was disproved");
+    let mut later = overdue().await;
+    let evicted = when(&later, |f| matches!(f, Fact::Evicted { .. }));
+    notice(&mut later, 1, evicted + s(3));
+    clean(&later, "the drain ends before the machine would");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notice_for_a_node_that_was_put_back_and_that_is_dropped_is_seen() {
+    let evidence = hooked().await;
+    let at = released(&evidence) + Duration::from_millis(1_500);
+    let (_, node) = node_of(&evidence);
+    let told = |age: u64, uncordoned: bool| {
+        let mut evidence = evidence.clone();
+        notice(&mut evidence, age, at);
+        if uncordoned {
+            insert(&mut evidence, at - s(1), "kubectl", Fact::Uncordoned(node.clone()));
+        }
+        judge(&evidence)
+    };
+    keeps(&told(0, false), LOST, "the node has been drained and stays cordoned");
+    keeps(&told(2, true), LOST, "it was decided before the node was put back");
+    breaks(&told(0, true), LOST);
+}

@@ -1,0 +1,103 @@
+//! Runs as a whole, what they leave alone, and pauses.
+
+use sundown::sim::aws::{InstanceChange, State};
+
+use super::*;
+
+const US: &str = "sundown-0";
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_never_comes_to_rest_or_spins_or_panics_is_seen() {
+    let evidence = hooked().await;
+    let mut one = evidence.clone();
+    one.restless.push("a message waits".to_owned());
+    breaks(&judge(&one), "it never came to rest: a message waits");
+    let mut one = evidence.clone();
+    one.idle = 30;
+    clean(&one, "some calls are made all the time");
+    one.idle = 31;
+    breaks(&judge(&one), "31 calls in a minute");
+    let mut one = evidence;
+    one.panics = 1;
+    breaks(&judge(&one), "1 panics");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_drain_leaves_alone_and_is_touched_is_seen() {
+    let evidence = hooked().await;
+    for name in ["daemon-abcde", "mirror-0", "finished-0", "tolerant-0"] {
+        let mut evidence = evidence.clone();
+        let evicted = evidence.entries.iter_mut().find_map(|e| if let Fact::Evicted { pod, .. } = &mut e.fact { Some(pod) } else { None });
+        evicted.unwrap().name = name.to_owned();
+        breaks(&judge(&evidence), &format!("{name} was touched"));
+        breaks(&judge_any(&evidence, &[]), &format!("{name} was touched"));
+    }
+    let mut evidence = evidence;
+    let grace = evidence.entries.iter_mut().find_map(|e| if let Fact::Evicted { grace, .. } = &mut e.fact { Some(grace) } else { None });
+    *grace.unwrap() = 0;
+    breaks(&judge(&evidence), "web-0 got no grace");
+    breaks(&judge_any(&evidence, &[]), "web-0 got no grace");
+    let others: Vec<_> = evidence.entries.iter().map(|e| Entry { by: "kubectl".to_owned(), ..e.clone() }).collect();
+    keeps(&judge_any(&Evidence { entries: others, ..evidence }, &[]), "got no grace", "others may do what they like");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_asked_again_while_it_leaves_in_time_is_seen() {
+    let mut evidence = hooked().await;
+    let first = evidence.entries.iter().find(|e| matches!(e.fact, Fact::Evicted { .. })).unwrap().clone();
+    let Fact::Evicted { pod, grace, overrun, .. } = first.fact else { panic!() };
+    let again = |grace| Fact::Evicted { pod: pod.clone(), grace, again: true, overrun: overrun.clone() };
+    let mut late = evidence.clone();
+    insert(&mut evidence, first.at + s(1), US, again(grace));
+    breaks(&judge(&evidence), "asked again");
+    evidence.terms.calm = false;
+    keeps(&judge(&evidence), "asked again", "an answer may have been lost");
+    late.terms.drain_timeout = 25;
+    insert(&mut late, first.at + s(1), US, again(10));
+    keeps(&judge(&late), "asked again", "it would have outlived its deadline");
+}
+
+/// The reclaim, as if its notice had been minutes old.
+async fn outdated() -> Evidence {
+    let mut evidence = reclaimed().await;
+    let body = evidence.deletions.iter().find(|d| d.body.contains("Spot Instance")).unwrap().body.clone();
+    let id = serde_json::from_str::<serde_json::Value>(&body).unwrap()["id"].as_str().unwrap().to_owned();
+    for entry in &mut evidence.entries {
+        if let Fact::Annotated { annotations, .. } = &mut entry.fact
+            && let Some(record) = annotations.get_mut("sundown.dev/record")
+        {
+            *record = record.replace(&id, "old-1767603600");
+        }
+    }
+    evidence
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_for_a_notice_that_is_minutes_old_is_seen() {
+    const OLD: &str = "was drained for a notice that was minutes old";
+    let mut evidence = outdated().await;
+    breaks(&judge(&evidence), OLD);
+    let mut troubled = evidence.clone();
+    troubled.terms.calm = false;
+    keeps(&judge(&troubled), OLD, "EC2 could not be asked");
+    let (id, _) = node_of(&evidence);
+    let cordoned = when(&evidence, |f| matches!(f, Fact::Cordoned(_)));
+    evidence.changes.push(InstanceChange { id: id.clone(), state: State::ShuttingDown, at: cordoned + s(1) });
+    breaks(&judge(&evidence), OLD);
+    evidence.changes[0].at = cordoned - s(1);
+    keeps(&judge(&evidence), OLD, "EC2 said that it ends");
+    evidence.changes.push(InstanceChange { id, state: State::Running, at: cordoned - Duration::from_millis(1) });
+    breaks(&judge(&evidence), OLD);
+    clean(&reclaimed().await, "a fresh one is what it is for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn trouble_that_comes_after_a_pause_was_known_excuses_no_removal() {
+    let mut evidence = reclaimed().await;
+    let forced = when(&evidence, |f| matches!(f, Fact::Deleted { .. }));
+    evidence.pauses = vec![(forced - s(20), evidence.ended)];
+    evidence.excuses = vec![(forced - s(21), forced + s(1))];
+    clean(&evidence, "nobody could know");
+    evidence.excuses = vec![(forced - s(10), forced + s(1))];
+    breaks(&judge(&evidence), "has been paused since");
+}
