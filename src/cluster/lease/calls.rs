@@ -48,13 +48,21 @@ pub(super) enum Read {
 pub(super) struct Calls {
     api: Api<Lease>,
     name: String,
+    /// With its namespace, for people.
+    lease: String,
     clock: Clock,
     on_call: OnCall,
 }
 
 impl Calls {
     pub(super) fn new(client: Client, place: &LeasePlace, clock: Clock, on_call: OnCall) -> Self {
-        Self { api: Api::namespaced(client, &place.namespace), name: place.name.clone(), clock, on_call }
+        Self {
+            api: Api::namespaced(client, &place.namespace),
+            name: place.name.clone(),
+            lease: format!("{}/{}", place.namespace, place.name),
+            clock,
+            on_call,
+        }
     }
 
     pub(super) fn get(&self) -> BoxFuture<'static, Answer> {
@@ -131,7 +139,7 @@ impl Calls {
 
     fn watch_failed(&self, error: &Error, failures: u32) -> &'static str {
         if failures == 0 {
-            tracing::warn!(%error, lease = self.name, "The Lease cannot be watched; it is read every few seconds.");
+            tracing::warn!(%error, lease = self.lease, "The Lease cannot be watched; it is read every few seconds.");
         }
         "failed"
     }
@@ -143,12 +151,19 @@ impl Calls {
             Ok(Err(error)) => {
                 let outcome = outcome(&error);
                 if !matches!(outcome, "conflict" | "not_found") {
-                    tracing::warn!(%error, verb = verb.action(), "a call on the Lease failed");
+                    tracing::warn!(
+                        %error, lease = self.lease, verb = verb.action(),
+                        "A call on the Lease failed and is tried again; a leader that cannot renew it steps down at its renew deadline, and nobody follows \
+                         who cannot reach it."
+                    );
                 }
                 Err(outcome)
             }
             Err(_) => {
-                tracing::warn!(verb = verb.action(), limit = ?LIMIT, "a call on the Lease was not answered");
+                tracing::warn!(
+                    lease = self.lease, verb = verb.action(), limit = ?LIMIT,
+                    "A call on the Lease was not answered in time and is tried again; a leader that cannot renew it steps down at its renew deadline."
+                );
                 Err("timeout")
             }
         };
