@@ -129,7 +129,9 @@ impl Keeper {
                     describe_at = answer.is_err().then(|| clock.now() + seconds(5));
                     if let Ok(description) = answer {
                         self.undescribed.answered(&self.owed.key);
-                        description.into_iter().for_each(|d| self.schedule.described(d));
+                        if let Some(description) = description {
+                            self.schedule.described(description);
+                        }
                     }
                 }
             }
