@@ -48,21 +48,13 @@ pub(super) enum Read {
 pub(super) struct Calls {
     api: Api<Lease>,
     name: String,
-    /// With its namespace, for people.
-    lease: String,
     clock: Clock,
     on_call: OnCall,
 }
 
 impl Calls {
     pub(super) fn new(client: Client, place: &LeasePlace, clock: Clock, on_call: OnCall) -> Self {
-        Self {
-            api: Api::namespaced(client, &place.namespace),
-            name: place.name.clone(),
-            lease: format!("{}/{}", place.namespace, place.name),
-            clock,
-            on_call,
-        }
+        Self { api: Api::namespaced(client, &place.namespace), name: place.name.clone(), clock, on_call }
     }
 
     pub(super) fn get(&self) -> BoxFuture<'static, Answer> {
@@ -139,7 +131,7 @@ impl Calls {
 
     fn watch_failed(&self, error: &Error, failures: u32) -> &'static str {
         if failures == 0 {
-            tracing::warn!(%error, lease = self.lease, "The Lease cannot be watched; it is read every few seconds.");
+            tracing::warn!(%error, lease = self.name, "The Lease cannot be watched; it is read every few seconds.");
         }
         "failed"
     }
@@ -151,19 +143,12 @@ impl Calls {
             Ok(Err(error)) => {
                 let outcome = outcome(&error);
                 if !matches!(outcome, "conflict" | "not_found") {
-                    tracing::warn!(
-                        %error, lease = self.lease, verb = verb.action(),
-                        "A call on the Lease failed and is tried again; a leader that cannot renew it steps down at its renew deadline, and nobody follows \
-                         who cannot reach it."
-                    );
+                    tracing::warn!(%error, verb = verb.action(), "a call on the Lease failed");
                 }
                 Err(outcome)
             }
             Err(_) => {
-                tracing::warn!(
-                    lease = self.lease, verb = verb.action(), limit = ?LIMIT,
-                    "A call on the Lease was not answered in time and is tried again; a leader that cannot renew it steps down at its renew deadline."
-                );
+                tracing::warn!(verb = verb.action(), limit = ?LIMIT, "a call on the Lease was not answered");
                 Err("timeout")
             }
         };
