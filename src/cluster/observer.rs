@@ -31,13 +31,11 @@ pub enum Target {
     GetDaemonSet,
     /// POST or PATCH of an Event.
     Event,
-    /// Anything about the Lease.
-    Lease,
 }
 
 impl Target {
     /// Every target, for initialising metrics.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 12] = [
         Self::ListNodes,
         Self::WatchNodes,
         Self::GetNode,
@@ -50,7 +48,6 @@ impl Target {
         Self::WatchBudgets,
         Self::GetDaemonSet,
         Self::Event,
-        Self::Lease,
     ];
 
     /// What it does, as a phrase after "cannot".
@@ -68,7 +65,6 @@ impl Target {
             Self::WatchBudgets => "watch disruption budgets",
             Self::GetDaemonSet => "get DaemonSet",
             Self::Event => "write an Event about",
-            Self::Lease => "read or write Lease",
         }
     }
 
@@ -94,7 +90,6 @@ impl Target {
             Self::WatchBudgets => "watch_budgets",
             Self::GetDaemonSet => "get_daemon_set",
             Self::Event => "event",
-            Self::Lease => "lease",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is known of every drain, for people: the live view and the summary of a simulation, and the status page.
+//! What is known of every drain, for people: the live view and the summary of a simulation.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},

@@ -8,7 +8,7 @@ use std::{
 };
 
 use tokio::sync::{OwnedMutexGuard, mpsc, watch};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{Board, Clock, Random, Spawner, departed::Departed, foreman::Word, hooks::Hooks};
 use crate::{
@@ -133,11 +133,26 @@ impl Term {
     where
         F: Future<Output = ()> + Send + 'static,
     {
+        drop(self.start(task));
+    }
+
+    /// Starts a task that ends with the term, and before that when the handle is dropped.
+    pub(super) fn spawn_scoped<F>(&self, task: F) -> AbortOnDropHandle<()>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        AbortOnDropHandle::new(self.start(task))
+    }
+
+    fn start<F>(&self, task: F) -> tokio::task::JoinHandle<()>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let end = self.end.clone();
         let task = Box::pin(task);
-        drop(self.spawner.spawn(async move {
+        self.spawner.spawn(async move {
             end.run_until_cancelled(task).await;
-        }));
+        })
     }
 
     /// Ends everything that the term started.

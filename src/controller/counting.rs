@@ -97,11 +97,8 @@ pub fn words() -> Words {
         outcomes: aws::Outcome::ALL.iter().map(|o| o.as_str()).collect(),
     });
     // What concerns the Lease has its own actions and outcomes.
-    let of_cluster = cluster::Target::ALL.iter().filter(|t| **t != cluster::Target::Lease).map(|target| Calls {
-        target: "kubernetes",
-        action: target.as_str(),
-        outcomes: cluster::Outcome::WORDS.to_vec(),
-    });
+    let of_cluster =
+        cluster::Target::ALL.iter().map(|target| Calls { target: "kubernetes", action: target.as_str(), outcomes: cluster::Outcome::WORDS.to_vec() });
     let of_lease = Verb::ALL.iter().map(|verb| Calls { target: "kubernetes", action: verb.action(), outcomes: LeaseCall::OUTCOMES.to_vec() });
     let watches = cluster::Target::ALL.iter().filter(|t| t.is_watch()).map(|t| t.as_str());
     Words {

@@ -16,7 +16,7 @@ use crate::{
     domain::{InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
     drain::Outcome,
     observe::RecordEvent,
-    record::{self, After, Released, Standing},
+    record::{self, After, Record, Released, Standing},
 };
 
 /// What a release works with; the Node itself is read anew.
@@ -25,6 +25,8 @@ struct Release {
     name: NodeName,
     uid: String,
     instance: InstanceId,
+    /// As the drain knew it: the Node may have lost it.
+    record: Record,
     taken: Vec<Taken>,
     owed: Vec<OwedHook>,
     outcome: &'static str,
@@ -84,6 +86,7 @@ pub(super) fn start(term: &Term, course: &Course, outcome: &Outcome) -> Completi
         name: course.node.name.clone(),
         uid: course.node.uid.clone(),
         instance: course.instance.clone(),
+        record: course.record.clone(),
         taken: course.taken.clone(),
         owed: term.owed(&course.record, &course.instance),
         outcome: outcome.as_str(),
@@ -116,6 +119,7 @@ pub(super) fn of_departed(term: &Term, gone: &Departure) {
         name: gone.node.name.clone(),
         uid: gone.node.uid.clone(),
         instance: gone.instance.clone(),
+        record: gone.record.clone(),
         taken: gone.record.taken(&gone.instance),
         owed: term.owed(&gone.record, &gone.instance),
         outcome: Outcome::NodeGone.as_str(),
@@ -183,11 +187,21 @@ impl Release {
         loop {
             let Some(node) = fresh.filter(|n| n.uid == self.uid) else { return Written::NodeGone };
             // The machine may have booted since: the drain went on because the hook was proved open, so its end is written all the same.
-            let (Standing::Open(record) | Standing::Doubtful { record, .. }) = record::standing(&node, Some(&self.instance)) else {
-                if self.put_back {
-                    put_back_now(&self.term, &node, &After::Removed).await;
+            let record = match record::standing(&node, Some(&self.instance)) {
+                Standing::Open(record) | Standing::Doubtful { record, .. } => record,
+                // Taken away by hand, or damaged: what was there before us only the drain knows.
+                Standing::None | Standing::Damaged(_) => {
+                    if self.put_back || (self.by_hand && self.done.is_empty()) {
+                        put_back_now(&self.term, &node, Some(&self.record), &After::Removed).await;
+                    }
+                    return Written::Done;
                 }
-                return Written::Done;
+                Standing::Released { .. } | Standing::Void { .. } => {
+                    if self.put_back {
+                        put_back_now(&self.term, &node, None, &After::Removed).await;
+                    }
+                    return Written::Done;
+                }
             };
             self.taken = record.taken(&self.instance);
             if self.put_back && self.taken.iter().any(|t| !self.disproved.contains(&t.event_id)) {
@@ -203,7 +217,7 @@ impl Release {
             }
             let released = Released::new(self.term.clock.now(), self.outcome);
             let back = self.put_back || (self.by_hand && !owed_any);
-            let patch = if back { record::restore(&node, Some(&record), &After::Released(released)) } else { record::release(&node, &released) };
+            let patch = if back { record::restore(&node, None, &After::Released(released)) } else { record::release(&node, &released) };
             let Some(patch) = patch else { return Written::Done };
             let result = {
                 let _gate = self.term.gate(&self.name).await;
@@ -245,15 +259,16 @@ impl Release {
 /// Puts what is still ours on a Node back, trying until that is done, the Node is gone, or its record is another one.
 pub(super) fn put_back(term: &Term, node: Arc<Node>, after: After) {
     let task = term.clone();
-    term.spawn(async move { put_back_now(&task, &node, &after).await });
+    term.spawn(async move { put_back_now(&task, &node, None, &after).await });
 }
 
-async fn put_back_now(term: &Term, node: &Node, after: &After) {
+/// `held`: the record for a Node that has none that can be read.
+async fn put_back_now(term: &Term, node: &Node, held: Option<&Record>, after: &After) {
     let mut backoff = Backoff::up_to(seconds(10));
     let (mut node, judged) = (node.clone(), node.record().map(str::to_owned));
     // A new record, written by an accept meanwhile, is not ours to take away.
     while node.record() == judged.as_deref() {
-        let Some(patch) = record::restore(&node, None, after) else { return };
+        let Some(patch) = record::restore(&node, held, after) else { return };
         let result = {
             let _gate = term.gate(&node.name).await;
             term.nodes.patch(&node.name, &patch).await
@@ -261,6 +276,7 @@ async fn put_back_now(term: &Term, node: &Node, after: &After) {
         match result {
             Ok(_) => {
                 term.metrics.record(RecordEvent::PutBack);
+                info!(node = %node.name, "What was still ours on the node is put back.");
                 return;
             }
             Err(error) if error.problem == Problem::NotFound => return,

@@ -18,8 +18,8 @@ pub enum Effect {
         /// Its name.
         name: String,
     },
-    /// Nothing that counts is left but our own pod: leadership is handed over first. The effects after this one ask for its
-    /// eviction; who hands over drops them together with the drain.
+    /// Nothing that counts is left but our own pod, and the effects after this one ask for its eviction. Leadership was to be handed over
+    /// when the drain of its node began.
     OnlyOwnPodLeft,
     /// The watch has missed the end of a pod, or is not open: the node's pods are to be listed anew, with a new watch
     /// ([`Input::Listed`](super::Input::Listed), [`Input::Watch`](super::Input::Watch)).

@@ -123,10 +123,17 @@ impl Drain {
         }
     }
 
-    /// What to send for a pod that the dispatcher let go, computed for `now`; `None`: nothing is wanted for it any more.
+    /// What to send for a pod that the dispatcher let go, computed for `now`; `None`: nothing is wanted for it any more. The dispatcher,
+    /// told so, forgets it: what is wanted later has to be told anew.
     #[must_use]
-    pub fn order(&self, uid: &PodUid, now: Moment) -> Option<Order> {
-        self.pods.get(uid)?.order(&self.rules(now), now)
+    pub fn order(&mut self, uid: &PodUid, now: Moment) -> Option<Order> {
+        let rules = self.rules(now);
+        let entry = self.pods.get_mut(uid)?;
+        let order = entry.order(&rules, now);
+        if order.is_none() {
+            entry.told = Wish::Nothing;
+        }
+        order
     }
 
     /// When it wants an [`Input::Tick`].

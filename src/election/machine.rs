@@ -111,8 +111,7 @@ impl Machine {
     }
 
     /// `leaseTransitions` of the Lease under which this process leads.
-    #[must_use]
-    pub fn term(&self) -> Option<u32> {
+    fn term(&self) -> Option<u32> {
         self.lead.map(|lead| lead.term)
     }
 

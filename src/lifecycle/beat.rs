@@ -285,12 +285,6 @@ impl BeatSchedule {
         self.failures
     }
 
-    /// A heartbeat was accepted since we have the action: the proof that it is open.
-    #[must_use]
-    pub const fn is_proved(&self) -> bool {
-        self.last.is_some()
-    }
-
     /// What was counted.
     #[must_use]
     pub const fn counts(&self) -> BeatCounts {

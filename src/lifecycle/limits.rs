@@ -53,10 +53,6 @@ pub struct Limits {
     pub end_at: Option<Moment>,
     /// Spot, capacity or an ending state is among them: it goes first when a budget frees.
     pub urgent: bool,
-    /// It rests on a hook that is not described yet; its first description sets the deadline, later too.
-    pub provisional: bool,
-    /// The kind whose deadline rules; `None` where none does.
-    pub kind: Option<Kind>,
 }
 
 /// The limits of a drain that has taken on `taken`. `take_up`: when the present leader took it up (at accept, take-over or
@@ -74,8 +70,6 @@ pub fn limits(taken: &[Taken], hooks: &BTreeMap<OwedHook, HookFacts>, take_up: M
         accepted: earliest.map_or(first, |r| r.accepted),
         end_at: Some(earliest.map_or(ends_anyway, |r| r.force_at)),
         urgent: taken.iter().any(Taken::is_urgent),
-        provisional: earliest.is_some_and(|r| r.provisional),
-        kind: earliest.and_then(|r| r.kind),
     }
 }
 
@@ -91,8 +85,6 @@ fn facts_of(taken: &Taken, hooks: &BTreeMap<OwedHook, HookFacts>) -> HookFacts {
 struct Rule {
     force_at: Moment,
     accepted: Moment,
-    provisional: bool,
-    kind: Option<Kind>,
 }
 
 impl Rule {
@@ -107,8 +99,7 @@ impl Rule {
             let margin = if taken.kind == Some(Kind::Spot) { settings.spot_margin } else { settings.margin };
             taken.machine_goes().map(|end| before(end, taken.began(), margin)).filter(|d| *d > up)?
         };
-        let provisional = taken.hook.is_some() && facts.description.is_none();
-        Some(Self { force_at, accepted: taken.accepted, provisional, kind: taken.kind })
+        Some(Self { force_at, accepted: taken.accepted })
     }
 }
 

@@ -28,7 +28,7 @@ pub fn release(node: &Node, released: &Released) -> Option<Value> {
 /// The patch that puts back what is still ours: schedulable if we cordoned it, our taint and our value of the load balancer
 /// label gone, the record marked or gone. Anything else stays. `None`: there is nothing to do.
 ///
-/// `record` is the one that the caller holds, for a Node from which it was deleted by hand; the Node's own goes first.
+/// `record` is the one that the caller holds, for a Node whose own was deleted by hand or damaged; one that can be read goes first.
 #[must_use]
 pub fn restore(node: &Node, record: Option<&Record>, after: &After) -> Option<Value> {
     let own = node.record().and_then(|text| Record::read(text).ok());

@@ -59,13 +59,11 @@ impl<'a> NodePatch<'a> {
         free
     }
 
-    /// Takes our value of the load balancer label away; says whether it was there.
-    pub(super) fn include(&mut self) -> bool {
-        let ours = self.node.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).is_some_and(|v| v == EXCLUDED_BY_US);
-        if ours {
+    /// Takes our value of the load balancer label away.
+    pub(super) fn include(&mut self) {
+        if self.node.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).is_some_and(|v| v == EXCLUDED_BY_US) {
             self.labels.insert(EXCLUDE_FROM_LOAD_BALANCERS.to_owned(), Value::Null);
         }
-        ours
     }
 
     pub(super) fn body(self) -> Value {
@@ -93,13 +91,6 @@ impl<'a> NodePatch<'a> {
 pub fn exclude(node: &Node) -> Option<Value> {
     let mut patch = NodePatch::new(node);
     patch.exclude().then(|| patch.body())
-}
-
-/// The patch that takes our value of that label away; `None` when it is not there.
-#[must_use]
-pub fn include(node: &Node) -> Option<Value> {
-    let mut patch = NodePatch::new(node);
-    patch.include().then(|| patch.body())
 }
 
 /// Which kind the taint shows when several have joined: the one that leaves least time.

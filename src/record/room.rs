@@ -76,21 +76,9 @@ impl LabelRoom {
         }
     }
 
-    /// There is room for one more.
-    #[must_use]
-    pub fn has_room(&self) -> bool {
-        (self.labelled + self.in_flight.len() + 1) * 2 <= self.ready
-    }
-
     /// Ready nodes that carry the label, with the patches in flight.
     #[must_use]
     pub fn out(&self) -> usize {
         self.labelled + self.in_flight.len()
-    }
-
-    /// Ready nodes.
-    #[must_use]
-    pub const fn ready(&self) -> usize {
-        self.ready
     }
 }

@@ -143,22 +143,10 @@ impl Record {
         &self.instance
     }
 
-    /// What was on the Node before.
-    #[must_use]
-    pub const fn before(&self) -> &Before {
-        &self.before
-    }
-
     /// When and how it was released; `None` while it is open.
     #[must_use]
     pub const fn released(&self) -> Option<&Released> {
         self.released.as_ref()
-    }
-
-    /// Written by a newer version of Sundown.
-    #[must_use]
-    pub const fn is_newer(&self) -> bool {
-        self.version > VERSION
     }
 
     /// The interruptions that can be read. Hooks are owed under `instance`, the Node's own: never under one that only an

@@ -254,8 +254,7 @@ impl Case<'_> {
 
     fn accept(&self, node: Arc<Node>, standing: Standing) -> Verdict {
         let state: Option<InstanceState> = proof::state(self.known);
-        let ask = if standing.is_polite() { proof::questions(self.interruption, self.known) } else { Vec::new() };
-        Verdict::Accept(Accept { node, instance: self.interruption.instance.clone(), standing, state, ask })
+        Verdict::Accept(Accept { node, instance: self.interruption.instance.clone(), standing, state })
     }
 
     fn question_of_instance(&self, not_before: Moment) -> Question {

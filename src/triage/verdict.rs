@@ -33,8 +33,6 @@ pub struct Accept {
     /// What EC2 says of the instance, where it was asked: over means no eviction and no wait. An instance that EC2 does not
     /// know any more is `terminated`.
     pub state: Option<InstanceState>,
-    /// What is asked on while the interruption is [`Standing::Unproved`]; else nothing.
-    pub ask: Vec<Question>,
 }
 
 /// How sure it is that an accepted interruption still holds.

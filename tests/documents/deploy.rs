@@ -94,8 +94,6 @@ fn calls(target: Target) -> &'static [(&'static str, &'static str, &'static str)
         Target::WatchBudgets => &[("policy", "poddisruptionbudgets", "watch")],
         Target::GetDaemonSet => &[("apps", "daemonsets", "get")],
         Target::Event => &[("", "events", "create"), ("", "events", "patch")],
-        // In its own namespace: `Role`.
-        Target::Lease => &[],
     }
 }
 

@@ -15,7 +15,6 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
     core::Status,
 };
-use serde::de::DeserializeOwned;
 use tokio::{sync::Semaphore, time::Instant};
 
 use super::{CallObserver, ClusterError, Outcome, Problem, Silent, Target, error::answer_of};
@@ -103,8 +102,6 @@ impl Default for Settings {
 /// Which requests go first when slots are short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
-    /// Needs no slot: what keeps the leadership must not wait behind what the leadership does.
-    Vital,
     /// Takes a slot, in order of asking.
     Ordinary,
     /// Takes a slot only while at least half of them are free.
@@ -113,7 +110,7 @@ pub enum Lane {
 
 /// Says whether anything may be written now. Asked when the request is about to leave, after it has waited for its slot.
 pub trait Gate: Send + Sync + 'static {
-    /// Writes may leave now. The Lease is not asked about.
+    /// Writes may leave now. (What concerns the Lease does not pass here.)
     fn is_open(&self) -> bool;
 }
 
@@ -175,12 +172,6 @@ impl Cluster {
         Self::new(ClusterParts { client, clock, random, spawner, observer: Arc::new(Silent), gate: Arc::new(OpenGate), settings })
     }
 
-    /// The client itself, for what has no words here. Its requests have no deadline and are not counted.
-    #[must_use]
-    pub fn client(&self) -> &kube::Client {
-        &self.parts.client
-    }
-
     /// The time.
     #[must_use]
     pub fn clock(&self) -> &Clock {
@@ -207,10 +198,7 @@ impl Cluster {
     ///
     /// Errs with [`Problem::Unreachable`] when no slot came free or no answer came within the deadline.
     pub async fn call(&self, target: Target, lane: Lane, object: &str, request: Request<Vec<u8>>) -> Result<Bytes, ClusterError> {
-        let _slot = match lane {
-            Lane::Vital => None,
-            Lane::Ordinary | Lane::Low => Some(self.slot(target, lane, object).await?),
-        };
+        let _slot = self.slot(target, lane, object).await?;
         self.check_gate(target, object, request.method())?;
         let begun = Instant::now();
         let result = match tokio::time::timeout(self.parts.settings.deadline, self.exchange(target, object, request)).await {
@@ -219,18 +207,6 @@ impl Cluster {
         };
         self.count(target, result.as_ref().err(), begun);
         result
-    }
-
-    /// As [`Cluster::call`], and reads the answer as JSON.
-    pub async fn call_json<T: DeserializeOwned>(
-        &self,
-        target: Target,
-        lane: Lane,
-        object: &str,
-        request: Request<Vec<u8>>,
-    ) -> Result<T, ClusterError> {
-        let body = self.call(target, lane, object, request).await?;
-        serde_json::from_slice(&body).map_err(|e| ClusterError::silent(target.action(), object, Problem::Unreadable, e.to_string()))
     }
 
     /// Opens a watch: the body comes as it comes, the caller bounds it.
@@ -247,7 +223,7 @@ impl Cluster {
         Ok(result?.into_body())
     }
 
-    /// Waits until another LIST may begin; it may go on until what comes back is dropped.
+    /// Waits until another LIST of pods may begin; it may go on until what comes back is dropped.
     pub(super) async fn list_turn(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
         // It is never closed.
         self.lists.acquire().await.ok()
@@ -269,7 +245,7 @@ impl Cluster {
     }
 
     fn check_gate(&self, target: Target, object: &str, method: &Method) -> Result<(), ClusterError> {
-        if method == Method::GET || target == Target::Lease || self.parts.gate.is_open() {
+        if method == Method::GET || self.parts.gate.is_open() {
             return Ok(());
         }
         let error = ClusterError::silent(target.action(), object, Problem::HeldBack, "nothing may be written now");

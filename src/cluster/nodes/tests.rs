@@ -5,8 +5,8 @@ use serde_json::json;
 use super::*;
 use crate::{
     cluster::{
-        OpenGate, Outcome, Settings,
-        fake::{Counter, Fake, Fault, NODES, node, settle, status},
+        OpenGate, Outcome, PodFeed, PodFeedSettings, Settings,
+        fake::{Counter, Fake, Fault, NODES, PODS, node, settle, status},
     },
     domain::{Ready, Selector},
 };
@@ -293,6 +293,22 @@ async fn a_fresh_list_is_shared_by_all_who_ask_within_a_second() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(lists(9).await.iter().all(|r| r.as_ref().is_err_and(|e| e.problem == Problem::Unreachable)));
     assert_eq!(fake.seen().len(), 3, "an error is shared too");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fresh_list_waits_for_no_list_of_pods() {
+    let fake = Fake::default();
+    fake.put(NODES, node("a", &aws(A)));
+    let cluster = fake.cluster();
+    let index = NodeIndex::start(&cluster, keep());
+    index.synced().await;
+    fake.script(|s| s.is_list_of(PODS).then_some(Fault::Hang));
+    let (feed, _events) = PodFeed::start(&cluster, PodFeedSettings::default());
+    (0..32).for_each(|n| feed.attach(&format!("n{n}").into()));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let begun = tokio::time::Instant::now();
+    assert_eq!(names(&index.list_fresh().await.unwrap()), ["a"]);
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

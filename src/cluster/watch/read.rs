@@ -83,7 +83,8 @@ impl<D: Decode> Reader<D> {
     /// Everything that is in the collection now (a LIST without a version is never answered from an old cache), page by page.
     pub(in crate::cluster) async fn list(&mut self, collection: &Collection) -> Result<Listed<D::Object>, ClusterError> {
         let cluster = self.cluster.clone();
-        let _turn = cluster.list_turn().await;
+        // Those of pods may be a thousand at once, and wait for each other; there is one of anything else, which must not wait for them.
+        let _turn = if collection.list == Target::ListPods { cluster.list_turn().await } else { None };
         let mut all = Listed { objects: Vec::new(), unreadable: Vec::new(), version: String::new() };
         let mut params = ListParams::default().limit(if collection.listed { self.cluster.settings().page } else { 1 });
         params.field_selector.clone_from(&collection.fields);

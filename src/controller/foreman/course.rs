@@ -1,6 +1,11 @@
 //! One node on its way out.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Foreman;
 use crate::{
@@ -37,13 +42,14 @@ pub(in crate::controller) struct Course {
     pub(in crate::controller) disproved: BTreeSet<String>,
     /// Hooks whose completion was accepted, or that are verifiably gone.
     pub(in crate::controller) over: BTreeSet<OwedHook>,
-    pub(in crate::controller) proving: BTreeSet<String>,
+    /// Who asks about the events of stale interruptions, for as long as the drain goes on.
+    pub(in crate::controller) proving: BTreeMap<String, AbortOnDropHandle<()>>,
     pub(in crate::controller) written_back: bool,
     /// What a fresh record lacks of the one whose place it took is being written into it.
     pub(in crate::controller) carrying_over: bool,
     pub(in crate::controller) told_uncordoned: bool,
     pub(in crate::controller) labelling: bool,
-    /// When it became unreachable; EC2 is being asked.
+    /// Nothing is heard from its kubelet; EC2 is being asked.
     pub(in crate::controller) unreachable: bool,
     pub(in crate::controller) span: tracing::Span,
 }
@@ -146,7 +152,7 @@ impl Foreman {
             proved: BTreeSet::new(),
             disproved: BTreeSet::new(),
             over: BTreeSet::new(),
-            proving: BTreeSet::new(),
+            proving: BTreeMap::new(),
             written_back: false,
             carrying_over: false,
             told_uncordoned: false,

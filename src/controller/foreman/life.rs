@@ -319,10 +319,11 @@ impl Foreman {
     /// A drain is over: what it owes is completed.
     pub(super) fn ended(&mut self, name: &NodeName, outcome: &Outcome) {
         let now = self.term.clock.now();
-        self.dispatch(DispatchInput::Closed { node: name.clone() });
         self.feed.detach(name);
         let Some(course) = self.courses.get_mut(name) else { return };
         course.drain = None;
+        // Nothing hangs on a proof any more.
+        course.proving.clear();
         self.term.rules_from_now_on(name, None);
         if let Some(wake) = course.wake.take() {
             self.wakes.remove(&(wake, name.clone()));
@@ -344,10 +345,17 @@ impl Foreman {
             if until > now {
                 self.ghosts.insert(gone.instance.clone(), (gone.record.clone(), until));
             }
-            if self.term.nodes.by_instance(&gone.instance).is_empty() {
-                info!(node = %gone.node.name, instance = %gone.instance, "A node went while nobody led: what it owes is completed.");
-                release::of_departed(&self.term, &gone);
+            if !self.term.nodes.by_instance(&gone.instance).is_empty() {
+                continue;
             }
+            // Who did not lead has seen the Node go, and has heard nothing of completions.
+            if !self.term.owed(&gone.record, &gone.instance).is_empty() {
+                info!(
+                    node = %gone.node.name, instance = %gone.instance,
+                    "A node went before this term, and what it owes may not have been completed: it is completed once more."
+                );
+            }
+            release::of_departed(&self.term, &gone);
         }
     }
 

@@ -288,7 +288,7 @@ impl Foreman {
         match effect {
             Effect::Dispatch(input) => self.dispatch(input),
             Effect::AskDaemonSet { namespace, name } => self.ask_daemon_set(node, namespace, name),
-            Effect::OnlyOwnPodLeft => Self::hand_over(node),
+            Effect::OnlyOwnPodLeft => Self::tell_only_own_left(node),
             Effect::Relist => self.feed.attach(node),
             Effect::Note(note) => self.tell_note(node, note),
             Effect::Ended(outcome) => self.ended(node, &outcome),

@@ -11,7 +11,7 @@ use crate::{
     controller::{context::Term, hooks::Proof},
     domain::{HookAction, HookKey, HookPurpose, InstanceId, Interruption, Kind, MomentExt, Node, NodeName, Ready, SpotAction, Taken, What, seconds},
     drain::{Input, NodeCondition},
-    record::{self, Record, Standing},
+    record::Record,
     triage::{self, BeatAnswer, HookAnswer, InstanceAnswer, Knowledge},
 };
 
@@ -82,10 +82,10 @@ impl Foreman {
         }
         let stale: Vec<Taken> = course.taken.iter().filter(|t| t.stale && !course.proved.contains(&t.event_id)).cloned().collect();
         for taken in stale {
-            if course.proving.insert(taken.event_id.clone()) {
+            course.proving.entry(taken.event_id.clone()).or_insert_with(|| {
                 let (term, name, instance) = (self.term.clone(), name.clone(), course.instance.clone());
-                self.term.spawn(async move { prove(&term, name, &instance, &taken).await });
-            }
+                self.term.spawn_scoped(async move { prove(&term, name, &instance, &taken).await })
+            });
         }
     }
 
@@ -146,7 +146,11 @@ impl Foreman {
             }
             course.unreachable = unreachable;
             let instance = course.instance.clone();
-            info!(node = %name, unreachable, "Nothing is heard from the node's kubelet, or again.");
+            if unreachable {
+                info!(node = %name, "Nothing is heard from the node's kubelet for a minute: its drain ends in half a minute, or as soon as EC2 says that the instance does not run.");
+            } else {
+                info!(node = %name, "The node's kubelet is heard again, or its silence counts for nothing now: its drain goes on.");
+            }
             self.step(&name, Input::Node(if unreachable { NodeCondition::Unreachable } else { NodeCondition::Fine }));
             if unreachable {
                 self.ask_state(name, instance);
@@ -186,14 +190,13 @@ enum Evidence {
     Instance(Option<InstanceAnswer>),
     /// `None`: Auto Scaling could not be asked.
     Hook(Option<HookAnswer>),
-    /// The hook is known to be over, or the term is: nobody answers any more.
-    Nobody,
 }
 
 /// How long between two questions about one thing.
 const ASK_AGAIN: std::time::Duration = seconds(5);
 
-/// Asks on until the interruption is proved or disproved. A heartbeat, EC2 and the hook's description are asked for at the same time:
+/// Asks on until the interruption is proved or disproved, whatever becomes of the record meanwhile: its drain goes on, and ends who asks
+/// with itself. A heartbeat, EC2 and the hook's description are asked for at the same time:
 /// where one of them cannot be had, the others may do.
 async fn prove(term: &Term, name: NodeName, instance: &InstanceId, taken: &Taken) {
     let Some(interruption) = interruption(instance, taken) else { return };
@@ -202,17 +205,13 @@ async fn prove(term: &Term, name: NodeName, instance: &InstanceId, taken: &Taken
     asking.push(Box::pin(ask_instance(term, instance, Duration::ZERO)));
     if let Some(owed) = &taken.hook {
         asking.push(Box::pin(async move {
-            match term.hooks.prove(owed, taken.time).await {
-                Some(proof) => Evidence::Beat(BeatAnswer { at: term.clock.now(), accepted: proof == Proof::Open }),
-                None => Evidence::Nobody,
-            }
+            // No answer to be had: it is known to be over. (At the end of the term nobody comes here.)
+            let accepted = term.hooks.prove(owed, taken.time).await == Some(Proof::Open);
+            Evidence::Beat(BeatAnswer { at: term.clock.now(), accepted })
         }));
         asking.push(Box::pin(ask_hook(term, &owed.key, Duration::ZERO)));
     }
     while let Some(evidence) = asking.next().await {
-        if !term.nodes.get(&name).is_some_and(|n| matches!(record::standing(&n, Some(instance)), Standing::Open(_))) {
-            return;
-        }
         match evidence {
             Evidence::Beat(answer) => known.beat = Some(answer),
             Evidence::Instance(answer) => {
@@ -221,7 +220,6 @@ async fn prove(term: &Term, name: NodeName, instance: &InstanceId, taken: &Taken
             }
             Evidence::Hook(Some(answer)) => known.hook = Some(answer),
             Evidence::Hook(None) => asking.extend(taken.hook.as_ref().map(|owed| ask_hook(term, &owed.key, ASK_AGAIN).boxed())),
-            Evidence::Nobody => return,
         }
         if let Some(disproved) = triage::disproved(&interruption, &known) {
             term.tell(Word::Proof { node: name, event: taken.event_id.clone(), holds: !disproved });

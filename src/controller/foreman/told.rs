@@ -174,7 +174,7 @@ impl Foreman {
     }
 
     /// The lease was given up when the drain of our own node began (`service::look_after`); if nobody else took it, our pod goes all the same.
-    pub(super) fn hand_over(node: &NodeName) {
+    pub(super) fn tell_only_own_left(node: &NodeName) {
         info!(node = %node, "Only our own pod is left on the node.");
     }
 }

@@ -8,14 +8,14 @@ use std::{
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, info, warn};
 
-use super::{Completion, Hooks, Order, Pacer, Past, Proof};
+use super::{Completion, Hooks, Order, Pacer, Past, Proof, Undescribed};
 use crate::{
-    aws::{Advice, AwsError, HookResult},
+    aws::{Advice, AwsError, HookResult, LookupError},
     controller::{
         context::{Backoff, Standing},
         foreman::Word,
     },
-    domain::{InstanceState, Moment, MomentExt, OwedHook, seconds},
+    domain::{HookKey, InstanceState, Moment, MomentExt, OwedHook, seconds},
     lifecycle::{BeatSchedule, End, HookFacts},
     observe::{BeatResult, CompletionResult},
 };
@@ -38,6 +38,7 @@ pub(super) struct Keeper {
     schedule: BeatSchedule,
     past: Arc<Mutex<Past>>,
     pacer: Pacer,
+    undescribed: Undescribed,
     waiting: Vec<oneshot::Sender<Completion>>,
     proofs: Vec<oneshot::Sender<Proof>>,
     orders: mpsc::UnboundedReceiver<Order>,
@@ -65,6 +66,7 @@ impl Keeper {
             schedule,
             past: Arc::clone(&hooks.past),
             pacer: hooks.pacer.clone(),
+            undescribed: hooks.undescribed.clone(),
             waiting: Vec::new(),
             proofs: Vec::new(),
             orders,
@@ -123,19 +125,28 @@ impl Keeper {
                     clock.sleep_until(describing.unwrap_or(far)).await;
                     Box::pin(lookups.hooks.get(&group, &hook)).await
                 } => {
-                    describe_at = match described {
-                        Ok(Some(description)) => {
+                    let answer = described.inspect_err(|error| self.say_undescribed(error));
+                    describe_at = answer.is_err().then(|| clock.now() + seconds(5));
+                    if let Ok(description) = answer {
+                        self.undescribed.answered(&self.owed.key);
+                        if let Some(description) = description {
                             self.schedule.described(description);
-                            None
                         }
-                        Ok(None) => None,
-                        Err(error) => {
-                            warn!(group = %group, hook = %hook, %error, "Cannot describe the lifecycle hook; it is beaten as if its timeout were 30 s.");
-                            Some(clock.now() + seconds(5))
-                        }
-                    };
+                    }
                 }
             }
+        }
+    }
+
+    fn say_undescribed(&self, error: &LookupError) {
+        let HookKey { group, hook, .. } = &self.owed.key;
+        if self.undescribed.failed(&self.owed.key) {
+            warn!(
+                group = %group, hook = %hook, %error,
+                "Cannot describe the lifecycle hook: it is asked on, and its actions are beaten as if its timeout were 30 s."
+            );
+        } else {
+            debug!(group = %group, hook = %hook, %error, "The lifecycle hook cannot be described still.");
         }
     }
 

@@ -6,6 +6,7 @@
 mod book;
 mod keeper;
 mod pacer;
+mod undescribed;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,6 +18,7 @@ use self::{
     book::{Book, Past},
     keeper::Keeper,
     pacer::Pacer,
+    undescribed::Undescribed,
 };
 use super::{context::Standing, foreman::Word};
 use crate::{
@@ -68,6 +70,7 @@ pub(super) struct Hooks {
     book: Arc<Mutex<Book>>,
     past: Arc<Mutex<Past>>,
     pacer: Pacer,
+    undescribed: Undescribed,
 }
 
 /// How we came by an action.
@@ -83,7 +86,7 @@ impl Hooks {
     pub(super) fn new(standing: Standing, words: mpsc::UnboundedSender<Word>) -> Self {
         let end = CancellationToken::new();
         let pacer = Pacer::start(standing.clock, &standing.spawner, &end);
-        Self { standing, end, words, book: Arc::default(), past: Arc::default(), pacer }
+        Self { standing, end, words, book: Arc::default(), past: Arc::default(), pacer, undescribed: Undescribed::default() }
     }
 
     /// No more beats, of any action.

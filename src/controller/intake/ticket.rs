@@ -46,15 +46,6 @@ impl Ticket {
     pub fn leave(self) {
         drop(self);
     }
-
-    /// Somebody else is to have it: it is visible at once.
-    pub fn release(mut self) {
-        if let Some(held) = self.0.take()
-            && let Some((receipt, place)) = held.ledger.forget(held.key)
-        {
-            held.writer.release(receipt, place);
-        }
-    }
 }
 
 impl Drop for Ticket {

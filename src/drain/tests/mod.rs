@@ -10,6 +10,7 @@ mod judge;
 mod pods;
 mod properties;
 mod scenarios;
+mod withdrawn;
 mod world;
 
 use std::{sync::Arc, time::Duration};

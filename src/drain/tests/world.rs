@@ -344,7 +344,7 @@ impl World {
         while let Some(input) = inputs.pop_front() {
             self.judge.told_dispatcher(self.now, &input);
             for DispatchEffect::Go { node, uid } in self.dispatcher.step(self.now, input) {
-                let Some(order) = self.drains.get(&node).and_then(|d| d.order(&uid, self.now)) else {
+                let Some(order) = self.drains.get_mut(&node).and_then(|d| d.order(&uid, self.now)) else {
                     inputs.push_back(DispatchInput::Withdrawn { uid });
                     continue;
                 };

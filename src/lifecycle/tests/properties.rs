@@ -77,7 +77,7 @@ proptest! {
         let settings = LimitSettings { drain_timeout: drain_timeout.map(seconds), ..LimitSettings::default() };
         let ends = |s: &BeatSchedule, now| {
             let l = limits(std::slice::from_ref(&hook), &[(hook.hook.clone().unwrap(), s.facts(now))].into(), begin(start), &settings);
-            (l.provisional, l.force_at, l.end_at.unwrap())
+            (s.facts(now).description.is_none(), l.force_at, l.end_at.unwrap())
         };
         let mut now = begin(start);
         let mut before = ends(&s, now);

@@ -66,7 +66,7 @@ fn the_label_is_set_when_asked_and_a_foreign_value_stays() {
     let mut labelled = node();
     labelled.labels.insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), "theirs".into());
     let Accept::Patch { excludes, record, body, .. } = accept(&labelled, &spot("e1", 0), at(1), &asked) else { panic!() };
-    assert!(!excludes && record.before().excluded);
+    assert!(!excludes && record.before.excluded);
     assert_eq!(apply(&labelled, &body).labels, labelled.labels);
 }
 
@@ -98,7 +98,7 @@ fn s27_hooks_and_a_spot_notice_of_one_node_join_one_record() {
     assert_eq!(owed(&three), ["asg/drain", "asg/logs"]);
     assert_eq!(kinds(&three), [Some(Kind::TerminateHook), Some(Kind::TerminateHook), Some(Kind::Spot)]);
     assert_eq!(three.taints.iter().map(|t| t.key.as_str()).collect::<Vec<_>>(), ["dedicated", TAINT]);
-    assert!(!Record::read(three.record().unwrap()).unwrap().before().unschedulable, "what was there before the first");
+    assert!(!Record::read(three.record().unwrap()).unwrap().before.unschedulable, "what was there before the first");
     assert!(is_repeat(&three, &event("e4", 12, What::Rebalance), 12));
 }
 
@@ -182,7 +182,7 @@ fn while_ours_stands_only_a_hook_not_named_replaces_a_released_record() {
             Some(after) => {
                 assert!(!repeat, "{name}");
                 let record = Record::read(after.record().unwrap()).unwrap();
-                assert!(record.released().is_none() && !record.before().unschedulable, "{name}: the before-state is kept");
+                assert!(record.released().is_none() && !record.before.unschedulable, "{name}: the before-state is kept");
                 assert_eq!(kinds(&after), [Some(Kind::TerminateHook)], "{name}: history is not joined");
                 assert_eq!(our_taint(&after), Some("terminate-hook"));
             }
@@ -209,7 +209,7 @@ fn a_released_record_whose_cordon_or_taint_is_gone_is_history() {
         assert!(matches!(standing(&node, None), Standing::Released { ours_stands: false, .. }));
         let fresh = take_on(&node, &spot("e2", 60), 61).unwrap();
         assert_eq!(kinds(&fresh), [Some(Kind::Spot)]);
-        assert_eq!(Record::read(fresh.record().unwrap()).unwrap().before().unschedulable, cordoned_before);
+        assert_eq!(Record::read(fresh.record().unwrap()).unwrap().before.unschedulable, cordoned_before);
         assert!(fresh.unschedulable && fresh.has_our_taint());
     }
 }
@@ -235,7 +235,7 @@ fn a_damaged_record_is_replaced_by_the_next_interruption() {
 fn what_a_damaged_record_says_of_before_is_believed_only_under_our_taint() {
     let mut open = take_on(&node(), &spot("e1", 0), 1).unwrap();
     set_record(&mut open, r#"{"version":"x","before":{"unschedulable":false}}"#);
-    let before = |node: &Node| Record::read(take_on(node, &spot("e2", 5), 6).unwrap().record().unwrap()).unwrap().before().unschedulable;
+    let before = |node: &Node| Record::read(take_on(node, &spot("e2", 5), 6).unwrap().record().unwrap()).unwrap().before.unschedulable;
     assert!(!before(&open));
     open.taints.clear();
     assert!(before(&open));
@@ -247,7 +247,7 @@ fn a_record_of_another_boot_gives_way_and_our_cordon_is_not_taken_for_theirs() {
     rebooted.boot_id = Some("boot-2".into());
     let fresh = take_on(&rebooted, &spot("e2", 500), 501).unwrap();
     let record = Record::read(fresh.record().unwrap()).unwrap();
-    assert!(!record.before().unschedulable && kinds(&fresh).len() == 1);
+    assert!(!record.before.unschedulable && kinds(&fresh).len() == 1);
 }
 
 #[test]

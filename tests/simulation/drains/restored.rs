@@ -41,14 +41,16 @@ async fn replaced(seed: u64, take_away: impl AsyncFn(&Scene)) {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_deleted_record_owed_is_written_into_the_one_that_replaces_it() {
-    let delete_twice = async |scene: &Scene| {
-        set_record(scene, None);
-        scene.stage.until(5, "it is written back", || record(scene).is_some()).await;
-        set_record(scene, None);
-        scene.stage.pass(5).await;
-        assert_eq!(record(scene), None);
-    };
-    replaced(640, delete_twice).await;
+    replaced(640, delete_for_good).await;
+}
+
+/// It is written back once.
+async fn delete_for_good(scene: &Scene) {
+    set_record(scene, None);
+    scene.stage.until(5, "it is written back", || record(scene).is_some()).await;
+    set_record(scene, None);
+    scene.stage.pass(5).await;
+    assert_eq!(record(scene), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,4 +83,36 @@ async fn a_record_deleted_by_hand_after_the_drain_is_written_back_until_its_comp
     scene.completed(0, 60).await;
     scene.stage.until(10, "its record is history", || record(&scene).is_some_and(|r| r.get("released").is_some())).await;
     scene.end().await;
+}
+
+/// The record of a spot node is taken away in mid-drain; then a person ends its drain by this annotation.
+async fn ended_by_hand(seed: u64, take_away: impl AsyncFn(&Scene), annotation: &str) -> Scene {
+    let scene = Scene::spot(seed, 3, &[]).await;
+    scene.pod(0, "web-0", graceful(90, 80));
+    scene.stage.pass(5).await;
+    scene.notice(0).await;
+    scene.stage.pass(3).await;
+    take_away(&scene).await;
+    scene.stage.world.kube.edit("nodes", "", &scene.node(0), |node| node["metadata"]["annotations"][annotation] = "true".into());
+    scene.stage.until(10, "it is put back", || !scene.stage.is_cordoned(&scene.instances[0])).await;
+    let node = scene.stage.node(&scene.instances[0]);
+    assert!(!node.to_string().contains("sundown.dev/interruption"), "{node}");
+    assert_eq!(node["metadata"]["annotations"].get("sundown.dev/release"), None, "it was for this drain");
+    assert_eq!(scene.records("put_back"), 1.0);
+    assert_eq!(scene.sundown.metric("drains_total{end=\"released\"}"), 1.0);
+    scene
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_without_its_record_is_put_back_when_somebody_releases_it() {
+    ended_by_hand(643, delete_for_good, "sundown.dev/release").await.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_with_a_damaged_record_is_put_back_when_it_is_to_be_left_alone() {
+    let damage = async |scene: &Scene| {
+        set_record(scene, Some("nonsense"));
+        scene.stage.pass(5).await;
+    };
+    ended_by_hand(644, damage, "sundown.dev/ignore").await.end().await;
 }

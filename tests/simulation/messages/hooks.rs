@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sundown::sim::aws::{EventKind, GroupSpec, HookResult, HookSpec, LifecycleState, Verdict};
+use sundown::sim::aws::{EventKind, Fault, FaultRule, GroupSpec, HookResult, HookSpec, How, LifecycleState, Verdict};
 
 use super::{bodies, logs::Logs, tools::hook};
 use crate::{
@@ -188,4 +188,22 @@ async fn a_hook_that_does_not_exist_is_told_once_and_nothing_spins() {
     assert_eq!(stage.in_queue(), 0);
     sundown.stop().await;
     stage.end_except(&[Rule::Strangers], "the group of the hook does not exist");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_cannot_be_described_is_spoken_of_once_however_many_instances_wait_in_it() {
+    let logs = Logs::keep();
+    let stage = Stage::new(57);
+    let instances = group(&stage, 6, &[hook("drain", 600)]);
+    stage.shop(12);
+    stage.world.aws.fault(FaultRule::new("autoscaling:DescribeLifecycleHooks", Fault::AccessDenied, How::Always));
+    let sundown = stage.settled(&[]).await;
+    for instance in &instances[..4] {
+        stage.world.aws.terminate(instance, true);
+    }
+    stage.pass(100).await;
+    assert_eq!(logs.with(&["Cannot describe the lifecycle hook"]).len(), 1);
+    assert!((1..=3).contains(&logs.with(&["Not allowed to ask AWS"]).len()), "that is said once a minute");
+    sundown.stop().await;
+    stage.end();
 }

@@ -4,7 +4,7 @@ mod bad;
 mod bodies;
 mod dry;
 mod hooks;
-mod logs;
+pub mod logs;
 mod lookup;
 mod nodes;
 mod shapes;

@@ -296,3 +296,58 @@ async fn an_interruption_that_joins_while_the_node_is_being_put_back_is_drained(
     sundown.stop().await;
     stage.end();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_late_hook_is_proved_although_the_boot_id_changed_while_nobody_answered() {
+    let (stage, sundown, instance) = taken_on_unproved(145, late_hook).await;
+    let node = stage.world.node_of(&instance).unwrap();
+    stage.pass(10).await;
+    // The record counts again only when the hook is proved open. (A whole reboot would make the blocked pod unready, and let it go.)
+    assert!(stage.world.kube.edit("nodes", "", &node, |node| node["status"]["nodeInfo"]["bootID"] = "another".into()));
+    stage.pass(5).await;
+    stage.world.aws.end_faults();
+    stage.until(320, "the blocked pod is forced", || sundown.metric("pods_forced_total") == 1.0).await;
+    stage.until(30, "the hook is completed", || stage.actions(&instance)[0].end.is_some()).await;
+    let end = stage.actions(&instance)[0].end.clone().unwrap();
+    assert!(end.by.starts_with("sundown"), "{end:?}");
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_hook_is_proved_although_its_record_is_being_written_back() {
+    let logs = Logs::keep();
+    let (stage, sundown, instance) = taken_on_unproved(146, late_hook).await;
+    let node = stage.world.node_of(&instance).unwrap();
+    let away = KubeFault::Status { code: 503, reason: "ServiceUnavailable".into(), message: "away".into(), retry_after: None };
+    let away = stage.world.kube.inject(Rule::always(Match::of("patch", "nodes"), away));
+    without_record(&stage, &node);
+    stage.world.aws.end_faults();
+    stage.until(30, "it is proved", || logs.with(&["A stale interruption is proved"]).len() == 1).await;
+    stage.world.kube.lift(away);
+    stage.until(30, "the record is written back", || stage.record(&instance).is_some()).await;
+    stage.until(320, "the blocked pod is forced", || sundown.metric("pods_forced_total") == 1.0).await;
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_record_was_deleted_for_good_is_put_back_when_its_interruption_is_disproved() {
+    let (stage, sundown, instance) = taken_on_unproved(147, late_spot).await;
+    let node = stage.world.node_of(&instance).unwrap();
+    without_record(&stage, &node);
+    stage.until(10, "it is written back once", || stage.record(&instance).is_some()).await;
+    without_record(&stage, &node);
+    stage.pass(5).await;
+    stage.world.aws.end_faults();
+    stage.until(30, "the node is put back", || !stage.is_cordoned(&instance)).await;
+    assert!(!stage.node(&instance).to_string().contains("sundown.dev/interruption"));
+    sundown.stop().await;
+    stage.end();
+}
+
+/// Somebody deletes the record.
+fn without_record(stage: &Stage, node: &str) {
+    let delete = |node: &mut serde_json::Value| drop(node["metadata"]["annotations"].as_object_mut().unwrap().remove("sundown.dev/record"));
+    assert!(stage.world.kube.edit("nodes", "", node, delete));
+}

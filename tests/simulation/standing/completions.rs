@@ -1,8 +1,8 @@
 //! Completions: sent again until AWS accepts them or says that nothing waits, and never twice.
 
-use sundown::sim::aws::{Disorder, Fault as AwsFault, FaultRule, How, State};
+use sundown::sim::aws::{Disorder, Fault as AwsFault, FaultRule, How, SpotAction, State};
 
-use crate::harness::Stage;
+use crate::{harness::Stage, messages::logs::Logs};
 
 const COMPLETE: &str = "autoscaling:CompleteLifecycleAction";
 
@@ -176,4 +176,35 @@ async fn a_completion_that_waits_for_logs_is_sent_at_once_when_there_is_nothing_
         sundown.stop().await;
         stage.end();
     }
+}
+
+/// Standbys see Nodes go, and hear nothing of what their leader completes.
+#[tokio::test(start_paused = true)]
+async fn a_new_leader_does_not_speak_of_nodes_that_went_and_owed_nothing() {
+    let logs = Logs::keep();
+    let stage = Stage::new(7223);
+    let (spot, hooked) = (stage.spot_group(2).remove(0), stage.group(2, 300).remove(0));
+    for (instance, pod) in [(&spot, "slow-0"), (&hooked, "slow-1")] {
+        stage.slow_pod(instance, pod, 600);
+    }
+    let first = stage.lead("sundown-0", &[]).await;
+    let second = stage.start("sundown-1", &[]);
+    stage.pass(10).await;
+    stage.world.aws.spot_interruption(&spot, SpotAction::Terminate);
+    stage.world.aws.terminate(&hooked, true);
+    stage.pass(20).await;
+    for instance in [&spot, &hooked] {
+        assert!(stage.world.kube.delete("nodes", "", &stage.name_of(instance)));
+    }
+    stage.until(10, "the leader completes what was owed", || stage.is_over(&hooked)).await;
+    stage.pass(30).await;
+    first.kill();
+    stage.until(20, "the standby leads", || second.metric("leader") == 1.0).await;
+    stage.pass(10).await;
+    let told = logs.with(&["A node went"]);
+    assert_eq!(told.len(), 1, "the one with the hook: {told:?}");
+    assert!(told[0].contains("may not have been completed"), "{told:?}");
+    assert_eq!(stage.action(&hooked).end.unwrap().by, "sundown-0");
+    second.stop().await;
+    stage.end();
 }
