@@ -85,6 +85,10 @@ pub(super) async fn accept(
         if now > begun.plus(TIME) {
             break;
         }
+        if !term.manages(&node) {
+            // Somebody told us to leave it alone since it was looked at.
+            return None;
+        }
         let options = AcceptOptions {
             exclude: early(term, interruption) && seat.take(),
             stale: verdict.standing.is_polite(),

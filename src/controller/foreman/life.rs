@@ -234,6 +234,7 @@ impl Foreman {
         self.buried.remove(&node.uid);
         self.damaged.remove(&node.name);
         self.named.remove(&node.name);
+        self.asking_name.remove(&node.name);
         self.doubted.remove(&node.name);
         self.voided.remove(&node.name);
         self.left_alone.remove(&node.name);

@@ -27,10 +27,10 @@ impl Foreman {
         if !self.asking_name.insert(node.name.clone()) {
             return;
         }
-        let (term, node) = (self.term.clone(), node.name.clone());
+        let (term, node, uid) = (self.term.clone(), node.name.clone(), node.uid.clone());
         self.term.spawn(async move {
             let mut told = false;
-            loop {
+            while term.nodes.get(&node).is_some_and(|n| n.uid == uid) {
                 match term.lookups.dns.get(&name).await {
                     Ok(all) => {
                         let all = all.map(|all| (*all).clone()).unwrap_or_default();
@@ -49,9 +49,6 @@ impl Foreman {
                     Err(error) => debug!(node = %node, %error, "Cannot ask which instance the node is."),
                 }
                 tokio::time::sleep(seconds(30)).await;
-                if term.nodes.get(&node).is_none() {
-                    return;
-                }
             }
         });
     }

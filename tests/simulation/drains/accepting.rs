@@ -9,6 +9,7 @@ use sundown::sim::{
 };
 
 use super::{Scene, between};
+use crate::judge::Rule as Promise;
 
 const OURS: &str = "sundown.dev/interruption";
 
@@ -86,6 +87,21 @@ async fn a_node_that_changes_meanwhile_is_read_again_and_the_patch_built_anew() 
     assert_eq!(scene.sundown.messages("terminate-hook", "accepted"), 1.0);
     scene.completed(0, 60).await;
     scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_somebody_takes_out_of_our_hands_meanwhile_is_not_written_to() {
+    let scene = Scene::hooked(207, 2, &[]).await;
+    scene.stage.world.kube.inject(Rule::next(1, Match::of("patch", "nodes"), Fault::Slow(Duration::from_secs(1))));
+    scene.stage.world.aws.terminate(&scene.instances[0], true);
+    scene.stage.until(10, "the patch is under way", || scene.patches(0).len() == 1).await;
+    scene.stage.world.kube.edit("nodes", "", &scene.node(0), |n| n["metadata"]["annotations"]["sundown.dev/ignore"] = "true".into());
+    scene.stage.until(10, "the message is deleted", || scene.stage.in_queue() == 0).await;
+    assert_eq!(scene.sundown.messages("terminate-hook", "not_managed"), 1.0);
+    scene.stage.pass(5).await;
+    assert_eq!(scene.patches(0).len(), 1, "the one that was refused");
+    assert!(!scene.stage.is_cordoned(&scene.instances[0]) && scene.stage.actions(&scene.instances[0])[0].end.is_none());
+    scene.end_except(&[Promise::Messages], "the node is not ours any more").await;
 }
 
 #[tokio::test(start_paused = true)]
