@@ -198,7 +198,9 @@ impl Entry {
                 let last = rules.limits.force_at?.minus(force::SHORTEST);
                 let intercepted = at.plus(rules.settings.intercepted_after);
                 let unseen = rules.blind && rules.known_until < intercepted;
-                Some(if unseen { last } else { intercepted.min(last) }.max(from))
+                // Whatever was accepted is given a second to show: else it would be sent as fast as it is answered.
+                let shown = at.plus(force::SHORTEST);
+                Some(if unseen { last } else { intercepted.min(last) }.max(from).max(shown))
             }
             None => self.refused.map(|_| from),
         }

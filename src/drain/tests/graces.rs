@@ -104,3 +104,20 @@ fn a_shortening_that_fails_is_still_wanted() {
     d.step(at(1), Input::Answer { order, answer: answer(0, "", "") });
     assert_eq!(d.order(&uid("a"), at(200)), Some(shorten("a", 10)));
 }
+
+/// Until the watch shows what an accepted order has done, there is nothing to say again: in the last second before the deadline the pod would be
+/// deleted as fast as the API server answers.
+#[test]
+fn what_was_accepted_in_the_last_second_is_not_sent_again_in_the_same_second() {
+    for accepted in [at_ms(108_900), at_ms(109_300)] {
+        let mut d = drain(limits(110));
+        d.step(at(0), Input::Listed(vec![pod("a")]));
+        d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: two_budgets() });
+        assert_eq!(wants(&d.step(at(81), Input::Tick)), [("a".into(), true)]);
+        assert_eq!(d.order(&uid("a"), accepted), Some(delete("a", 1)));
+        let effects = d.step(accepted, Input::Answer { order: delete("a", 1), answer: ok() });
+        assert!(!wants(&effects).contains(&("a".into(), true)), "{effects:?}");
+        assert_eq!(d.order(&uid("a"), accepted.plus(std::time::Duration::from_millis(200))), None);
+        assert!(d.next_wake().is_some_and(|at| at > accepted), "and it does not wake for that");
+    }
+}
