@@ -132,9 +132,10 @@ impl Judge<'_> {
         let was_there = |l: &&Life| l.pod.node == node.as_str() && l.bound <= at && super::story::counts(&l.pod);
         let mut empty = accepted + AT_LEAST;
         for life in self.story.pods.values().filter(was_there) {
-            match life.gone.into_iter().chain(life.finished).min() {
+            // One that had finished before is left alone; one that finishes on its way out holds its volumes until its object is gone.
+            match life.gone.or(life.finished.filter(|f| *f <= accepted)) {
                 Some(went) if went <= at => empty = empty.max(went),
-                // It was given up at a deadline.
+                // It was given up at a deadline, or stuck behind a finalizer.
                 _ => return,
             }
         }

@@ -175,6 +175,10 @@ impl<'a> Story<'a> {
             all.push(Deadline { at: at.min(patience), accepted });
         }
         let first = told.iter().map(|t| t.accepted).min().unwrap_or(now);
+        // The end of a pause is a take-up: a hook whose deadline was over by then is given its time from there.
+        let node = self.evidence.nodes.get(instance).filter(|_| told.iter().any(|t| t.hook.is_some()));
+        let resumed = node.into_iter().flat_map(|node| self.pauses(node)).map(|(_, to)| to).filter(|to| *to > first && *to <= now);
+        all.extend(resumed.map(|to| Deadline { at: to + drain_timeout - margin, accepted: first }));
         for action in self.evidence.actions.iter().filter(|a| a.instance == instance) {
             all.push(Deadline { at: action.global_end - Duration::from_secs(65), accepted: first });
             // The last window that anybody was told was granted, once two thirds of it are over.
@@ -247,9 +251,11 @@ impl<'a> Story<'a> {
         last.is_some_and(|c| matches!(c.state, State::Stopping | State::ShuttingDown | State::Stopped | State::Terminated))
     }
 
-    /// The Node's object went while something was broken or nobody led.
+    /// The Node's object went, or somebody took its open record away, and no process that saw it lived on.
     pub fn gone_unwitnessed(&self, node: &str, until: Timestamp) -> bool {
-        let mut times = self.gone.get(node).into_iter().flatten().filter(|t| **t <= until);
+        let pages = self.pages.get(node).map(Vec::as_slice).unwrap_or_default();
+        let taken_away = pages.windows(2).filter(|w| is_open(&w[0]) && w[1].record.is_none()).map(|w| &w[1].at);
+        let mut times = self.gone.get(node).into_iter().flatten().chain(taken_away).filter(|t| **t <= until);
         // Its caches are warm a few seconds after its start.
         let from = |t: &Timestamp| *t - Duration::from_secs(10);
         times.any(|t| !self.evidence.lives.iter().any(|(_, start, end)| *start <= from(t) && end.is_none_or(|e| e >= until)))
