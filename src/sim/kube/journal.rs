@@ -29,6 +29,14 @@ pub struct Request {
     pub dry_run: bool,
 }
 
+impl Request {
+    /// Its verb changes something.
+    #[must_use]
+    pub fn is_write(&self) -> bool {
+        !["get", "list", "watch"].contains(&self.verb.as_str())
+    }
+}
+
 /// Something that happened to the cluster's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {

@@ -212,7 +212,7 @@ impl<'a> Judge<'a> {
                 foreign.insert(node.clone(), instance.clone());
             }
         }
-        for request in self.evidence.requests.iter().filter(|r| is_us(&r.client) && !["get", "list", "watch"].contains(&r.verb.as_str())) {
+        for request in self.evidence.requests.iter().filter(|r| is_us(&r.client) && r.is_write()) {
             if request.resource == "nodes" && foreign.contains_key(&request.name) {
                 self.broken(request.at, format!("{} of {}, which is not ours", request.verb, request.name));
             }

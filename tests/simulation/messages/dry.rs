@@ -3,13 +3,13 @@
 use serde_json::json;
 use sundown::sim::aws::{EventKind, Fault, FaultRule, GroupSpec, HookSpec, How};
 
-use super::{bodies, logs::Logs, tools::hook};
+use super::{bodies, logs::Logs, tools::continuing_hook};
 use crate::harness::Stage;
 
 /// Every request of a replica that is more than a look, Leases included.
 fn kube_writes(stage: &Stage) -> Vec<String> {
     let requests = stage.world.kube.requests().into_iter();
-    let writes = requests.filter(|r| r.client.starts_with("sundown") && !["get", "list", "watch"].contains(&&*r.verb));
+    let writes = requests.filter(|r| r.client.starts_with("sundown") && r.is_write());
     writes.map(|r| format!("{} {} {}", r.verb, r.resource, r.name)).collect()
 }
 
@@ -20,8 +20,8 @@ async fn c83_a_dry_run_writes_nothing_and_says_once_for_each_event_what_it_would
     let instances = stage.group(4, 300);
     let spot = stage.spot_group(2);
     stage.shop(8);
-    let gone = stage.group_without_nodes("gone", 2, 86_400, &[hook("drain", 300)]);
-    let theirs = stage.foreign_group("theirs", 1, Some("other"), &hook("drain", 300));
+    let gone = stage.group_without_nodes("gone", 2, 86_400, &[continuing_hook("drain", 300)]);
+    let theirs = stage.foreign_group("theirs", 1, Some("other"), &continuing_hook("drain", 300));
     let url = stage.queue_for("trial", [EventKind::TerminateAction, EventKind::SpotWarning, EventKind::LaunchAction]);
     stage.pass(60).await;
     let sundown = stage.start("sundown-0", &["--dry-run", "--queue-url", &url]);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sundown::sim::aws::{EventKind, Fault, FaultRule, GroupSpec, HookResult, HookSpec, How, LifecycleState, Verdict};
 
-use super::{bodies, logs::Logs, tools::hook};
+use super::{bodies, logs::Logs, tools::continuing_hook};
 use crate::{
     harness::{Replica, Stage},
     judge::Rule,
@@ -37,7 +37,7 @@ fn foreign(sundown: &Replica, kind: &str) -> f64 {
 #[tokio::test(start_paused = true)]
 async fn the_hook_of_amazon_eks_is_acknowledged_and_never_acted_on() {
     let stage = Stage::new(50);
-    let instances = group(&stage, 3, &[hook("Terminate-LC-Hook", 1800)]);
+    let instances = group(&stage, 3, &[continuing_hook("Terminate-LC-Hook", 1800)]);
     stage.shop(6);
     let url = stage.queue_for("actions", ACTIONS);
     let sundown = stage.settled(&["--queue-url", &url]).await;
@@ -57,7 +57,7 @@ async fn the_hook_of_amazon_eks_is_acknowledged_and_never_acted_on() {
 #[tokio::test(start_paused = true)]
 async fn beside_a_hook_of_somebody_else_ours_is_beaten_and_completed_alone() {
     let stage = Stage::new(51);
-    let instances = group(&stage, 3, &[hook("Terminate-LC-Hook", 1800), hook("drain", 120)]);
+    let instances = group(&stage, 3, &[continuing_hook("Terminate-LC-Hook", 1800), continuing_hook("drain", 120)]);
     stage.shop(6);
     let sundown = stage.settled(&[]).await;
     let node = stage.world.node_of(&instances[0]).unwrap();
@@ -75,7 +75,7 @@ async fn beside_a_hook_of_somebody_else_ours_is_beaten_and_completed_alone() {
 #[tokio::test(start_paused = true)]
 async fn globs_say_which_hooks_are_ours() {
     let stage = Stage::new(52);
-    let hooks = ["drain-a", "backup-1", "backup-10", "other", "drain"].map(|name| hook(name, 1800));
+    let hooks = ["drain-a", "backup-1", "backup-10", "other", "drain"].map(|name| continuing_hook(name, 1800));
     let instances = group(&stage, 3, &hooks);
     stage.shop(6);
     let sundown = stage.settled(&["--lifecycle-hook", "drain-*", "--lifecycle-hook", "backup-?"]).await;
@@ -94,7 +94,7 @@ async fn globs_say_which_hooks_are_ours() {
 #[tokio::test(start_paused = true)]
 async fn the_hook_of_amazon_eks_is_ours_when_somebody_names_it() {
     let stage = Stage::new(53);
-    let instances = group(&stage, 3, &[hook("Terminate-LC-Hook", 300)]);
+    let instances = group(&stage, 3, &[continuing_hook("Terminate-LC-Hook", 300)]);
     stage.shop(6);
     let sundown = stage.settled(&["--lifecycle-hook", "Terminate-LC-Hook"]).await;
     stage.world.aws.terminate(&instances[0], true);
@@ -176,7 +176,7 @@ async fn without_a_cluster_name_only_a_named_launch_hook_is_answered() {
 #[tokio::test(start_paused = true)]
 async fn a_hook_that_does_not_exist_is_told_once_and_nothing_spins() {
     let stage = Stage::new(58);
-    let instances = group(&stage, 3, &[hook("drain", 300)]);
+    let instances = group(&stage, 3, &[continuing_hook("drain", 300)]);
     stage.shop(6);
     let sundown = stage.settled(&[]).await;
     stage.world.aws.clear_journal();
@@ -194,7 +194,7 @@ async fn a_hook_that_does_not_exist_is_told_once_and_nothing_spins() {
 async fn a_hook_that_cannot_be_described_is_spoken_of_once_however_many_instances_wait_in_it() {
     let logs = Logs::keep();
     let stage = Stage::new(57);
-    let instances = group(&stage, 6, &[hook("drain", 600)]);
+    let instances = group(&stage, 6, &[continuing_hook("drain", 600)]);
     stage.shop(12);
     stage.world.aws.fault(FaultRule::new("autoscaling:DescribeLifecycleHooks", Fault::AccessDenied, How::Always));
     let sundown = stage.settled(&[]).await;

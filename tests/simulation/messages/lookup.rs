@@ -2,7 +2,7 @@
 
 use sundown::sim::aws::{Fault, FaultRule, How, State};
 
-use super::{bodies, logs::Logs, tools::hook};
+use super::{bodies, logs::Logs, tools::continuing_hook};
 use crate::harness::Stage;
 
 #[tokio::test(start_paused = true)]
@@ -30,7 +30,7 @@ async fn c31_a_node_that_the_cluster_knows_waits_for_no_call_of_aws() {
 #[tokio::test(start_paused = true)]
 async fn c31_describe_instances_that_fails_is_asked_again_with_growing_pauses_and_the_message_is_kept() {
     let stage = Stage::new(81);
-    let ours = stage.group_without_nodes("asg", 2, 86_400, &[hook("drain", 300)]);
+    let ours = stage.group_without_nodes("asg", 2, 86_400, &[continuing_hook("drain", 300)]);
     let sundown = stage.settled(&[]).await;
     stage.world.aws.fault(FaultRule::new("ec2:DescribeInstances", Fault::InternalError, How::Times(3)));
     stage.world.aws.fault(FaultRule::new("ec2:DescribeInstances", Fault::Throttle, How::Always));
@@ -72,7 +72,7 @@ async fn c32_c33_an_instance_that_ec2_does_not_know_is_foreign_where_nothing_is_
 async fn many_foreign_instances_are_asked_about_together_and_one_that_comes_again_once() {
     let stage = Stage::new(83);
     stage.group(2, 300);
-    let theirs = stage.foreign_group("theirs", 450, Some("other"), &hook("drain", 300));
+    let theirs = stage.foreign_group("theirs", 450, Some("other"), &continuing_hook("drain", 300));
     let sundown = stage.settled(&[]).await;
     for instance in &theirs {
         stage.send(&bodies::spot(instance, &stage.now()));
@@ -97,7 +97,7 @@ async fn many_foreign_instances_are_asked_about_together_and_one_that_comes_agai
 async fn a_list_of_instances_is_never_asked_for_with_nothing_in_it() {
     let stage = Stage::new(84);
     let instances = stage.group(5, 300);
-    let theirs = stage.foreign_group("theirs", 3, None, &hook("drain", 300));
+    let theirs = stage.foreign_group("theirs", 3, None, &continuing_hook("drain", 300));
     let sundown = stage.settled(&[]).await;
     for instance in instances.iter().take(2).chain(&theirs) {
         stage.send(&bodies::spot(instance, &stage.ago(600)));
@@ -117,7 +117,7 @@ async fn interruptions_that_nobody_can_decide_are_told_and_do_not_make_the_intak
     let logs = Logs::keep();
     let stage = Stage::new(85);
     let ours = stage.spot_group(2);
-    let theirs = stage.foreign_group("theirs", 60, None, &hook("drain", 300));
+    let theirs = stage.foreign_group("theirs", 60, None, &continuing_hook("drain", 300));
     let sundown = stage.settled(&["--max-held", "100", "--max-pollers", "1"]).await;
     stage.world.aws.fault(FaultRule::new("ec2:*", Fault::AccessDenied, How::Always));
     for n in 0..3 {

@@ -5,7 +5,7 @@ use sundown::sim::{
     kube::{Fact, NodeSpec, PodSpec},
 };
 
-use super::{bodies, tools::hook};
+use super::{bodies, tools::continuing_hook};
 use crate::{
     harness::{Replica, Stage},
     judge::Rule,
@@ -155,7 +155,7 @@ async fn a_node_without_a_provider_id_is_found_by_its_private_dns_name_in_batche
 #[tokio::test(start_paused = true)]
 async fn a_hook_of_a_node_without_a_provider_id_is_beaten_and_completed() {
     let stage = Stage::new(66);
-    let instances = stage.group_without_nodes("asg", 2, 86_400, &[hook("drain", 60)]);
+    let instances = stage.group_without_nodes("asg", 2, 86_400, &[continuing_hook("drain", 60)]);
     let name = stage.world.aws.instance(&instances[0]).unwrap().private_dns;
     stage.world.kube.add_node(&NodeSpec { provider_id: Some(String::new()), ..NodeSpec::named(name.clone()).instance(instances[0].clone()) });
     stage.world.kube.add_pod(&PodSpec::on(name.clone(), "shop", "slow").shape(sundown::sim::kube::PodShape {
@@ -227,7 +227,7 @@ async fn c39_a_new_instance_under_an_old_name_is_never_drained_for_the_old_one()
 #[tokio::test(start_paused = true)]
 async fn c39_a_new_instance_that_joins_under_the_name_in_mid_drain_is_not_drained() {
     let stage = Stage::new(69);
-    let old = stage.group_without_nodes("asg", 2, 86_400, &[hook("drain", 300)]).remove(0);
+    let old = stage.group_without_nodes("asg", 2, 86_400, &[continuing_hook("drain", 300)]).remove(0);
     stage.world.kube.add_node(&NodeSpec::named("worker").instance(old.clone()));
     let slow = sundown::sim::kube::PodShape { grace: Some(std::time::Duration::from_secs(600)), stuck: true, ..Default::default() };
     stage.world.kube.add_pod(&PodSpec::on("worker", "shop", "slow").shape(slow));

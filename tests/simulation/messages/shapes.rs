@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use sundown::sim::aws::{EventKind, HookResult, QueueSettings, Rule, SpotAction, Verdict};
 
 use super::bodies;
-use super::tools::hook;
+use super::tools::continuing_hook;
 use crate::harness::{Replica, Stage};
 
 /// A node of a group `native` whose hook tells the queue `in` itself, in the native shape.
 fn native(stage: &Stage) -> (String, String) {
     let url = stage.world.aws.create_queue("in", QueueSettings::default());
-    let mut spec = hook("drain", 300);
+    let mut spec = continuing_hook("drain", 300);
     spec.notify_queue = Some("in".to_owned());
     let group = sundown::sim::aws::GroupSpec { replace_after: None, ..sundown::sim::aws::GroupSpec::new("native", 3) };
     (stage.world.add_group(group, &[spec])[0].clone(), url)

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{
     bodies,
-    tools::{hook, with_dead_letters},
+    tools::{continuing_hook, with_dead_letters},
 };
 use crate::harness::Stage;
 
@@ -12,7 +12,7 @@ use crate::harness::Stage;
 async fn a_shared_queue_keeps_whatever_may_be_for_others() {
     let stage = Stage::new(140);
     let instances = stage.group(4, 300);
-    let theirs = stage.foreign_group("theirs", 2, Some("other"), &hook("drain", 300));
+    let theirs = stage.foreign_group("theirs", 2, Some("other"), &continuing_hook("drain", 300));
     let karpenter = stage.node_of_shape("karpenter", |n, _| n.label("karpenter.sh/nodepool", "default"));
     let sundown = stage.settled(&["--shared-queue"]).await;
     let time = stage.now();
@@ -53,7 +53,7 @@ async fn a_shared_queue_without_a_cluster_name_leaves_what_is_unknown_to_others_
     let stage = Stage::new(141);
     stage.group(2, 300);
     let sundown = stage.settled(&["--shared-queue", "--no-cluster-name"]).await;
-    let young = stage.group_without_nodes("asg2", 1, 10, &[hook("drain", 300)]);
+    let young = stage.group_without_nodes("asg2", 1, 10, &[continuing_hook("drain", 300)]);
     stage.send(&bodies::terminate("asg2", "drain", &young[0], &stage.now()));
     stage.pass(70).await;
     let queue = stage.world.aws.queue(stage.world.queue()).unwrap();
@@ -70,7 +70,7 @@ async fn a_shared_queue_without_a_cluster_name_leaves_what_is_unknown_to_others_
 async fn on_a_queue_of_our_own_all_of_that_is_deleted() {
     let stage = with_dead_letters(142, 3);
     let instances = stage.group(2, 300);
-    let theirs = stage.foreign_group("theirs", 2, Some("other"), &hook("drain", 300));
+    let theirs = stage.foreign_group("theirs", 2, Some("other"), &continuing_hook("drain", 300));
     let sundown = stage.settled(&[]).await;
     stage.send(&bodies::spot(&theirs[0], &stage.now()));
     stage.send(&bodies::terminate("asg", "Terminate-LC-Hook", &instances[1], &stage.now()));

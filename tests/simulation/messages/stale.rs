@@ -9,7 +9,7 @@ use sundown::sim::{
     kube::BudgetSpec,
 };
 
-use super::{bodies, logs::Logs, tools::hook};
+use super::{bodies, logs::Logs, tools::continuing_hook};
 use crate::{harness::Stage, judge::Rule};
 
 /// A terminate action that is open, told `age` seconds late to the queue `late`.
@@ -259,7 +259,7 @@ async fn a_heartbeat_timeout_of_a_group_that_is_gone_decides_nothing() {
     let stage = Stage::new(120);
     let instances = stage.group(3, 300);
     let sundown = stage.settled(&[]).await;
-    stage.world.aws.put_hook("asg", hook("other", 300));
+    stage.world.aws.put_hook("asg", continuing_hook("other", 300));
     stage.send(&bodies::terminate("gone", "drain", &instances[0], &stage.ago(100)));
     stage.until(10, "it is disproved", || stage.in_queue() == 0).await;
     assert_eq!(sundown.messages("terminate-hook", "stale"), 1.0);

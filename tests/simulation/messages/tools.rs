@@ -36,7 +36,7 @@ pub fn text(moment: Moment) -> String {
 }
 
 /// A terminate hook whose default is CONTINUE.
-pub fn hook(name: &str, heartbeat_timeout: u64) -> HookSpec {
+pub fn continuing_hook(name: &str, heartbeat_timeout: u64) -> HookSpec {
     let heartbeat_timeout = Duration::from_secs(heartbeat_timeout);
     HookSpec { heartbeat_timeout, default_result: HookResult::Continue, ..HookSpec::terminating(name) }
 }
@@ -83,9 +83,8 @@ impl Stage {
 
     /// Requests of replicas that change something, those for Leases aside.
     pub fn kube_writes(&self) -> Vec<Request> {
-        let reads = ["get", "list", "watch"];
         let requests = self.world.kube.requests().into_iter();
-        requests.filter(|r| r.client.starts_with("sundown") && !reads.contains(&&*r.verb) && r.resource != "leases").collect()
+        requests.filter(|r| r.client.starts_with("sundown") && r.is_write() && r.resource != "leases").collect()
     }
 
     /// How many times replicas wrote to the Node of this name.

@@ -7,7 +7,7 @@ use sundown::sim::{
     kube::{Away, Fault, Match, PodShape, PodSpec, Rule},
 };
 
-use super::{bodies, logs::Logs, tools::hook};
+use super::{bodies, logs::Logs, tools::continuing_hook};
 use crate::{harness::Stage, judge};
 
 /// The end of the instance's one action: so many seconds after it began; `None` while it is open.
@@ -22,8 +22,8 @@ fn completed_after(stage: &Stage, instance: &str) -> Option<i64> {
 #[tokio::test(start_paused = true)]
 async fn instances_of_another_cluster_or_of_none_are_foreign_and_their_hooks_untouched() {
     let stage = Stage::new(90);
-    let other = stage.foreign_group("other", 2, Some("other"), &hook("drain", 300));
-    let none = stage.foreign_group("none", 2, None, &hook("drain", 300));
+    let other = stage.foreign_group("other", 2, Some("other"), &continuing_hook("drain", 300));
+    let none = stage.foreign_group("none", 2, None, &continuing_hook("drain", 300));
     let url = stage.queue_for("in", [EventKind::TerminateAction, EventKind::SpotWarning]);
     let sundown = stage.settled(&["--queue-url", &url]).await;
     for instance in [&other[0], &none[0]] {
@@ -44,7 +44,7 @@ async fn instances_of_another_cluster_or_of_none_are_foreign_and_their_hooks_unt
 #[tokio::test(start_paused = true)]
 async fn tags_of_groups_are_asked_for_once_in_ten_minutes() {
     let stage = Stage::new(91);
-    let other = stage.foreign_group("other", 40, None, &hook("drain", 300));
+    let other = stage.foreign_group("other", 40, None, &continuing_hook("drain", 300));
     let url = stage.queue_for("in", [EventKind::TerminateAction]);
     let sundown = stage.settled(&["--queue-url", &url]).await;
     for instance in &other {
@@ -61,7 +61,7 @@ async fn tags_of_groups_are_asked_for_once_in_ten_minutes() {
 #[tokio::test(start_paused = true)]
 async fn c38_a_hook_of_an_instance_of_ours_that_is_going_or_gone_is_completed_at_once() {
     let stage = Stage::new(92);
-    let ours = stage.group_without_nodes("asg", 3, 30, &[hook("drain", 300)]);
+    let ours = stage.group_without_nodes("asg", 3, 30, &[continuing_hook("drain", 300)]);
     let sundown = stage.settled(&[]).await;
     // Its end by other hands: the group runs its hooks for an instance that is gone already.
     stage.world.aws.terminate_in_ec2(&ours[0]);
@@ -79,7 +79,7 @@ async fn c38_a_hook_of_an_instance_of_ours_that_is_going_or_gone_is_completed_at
 async fn c38_an_instance_of_ours_that_runs_is_waited_for_and_beaten_until_the_join_timeout() {
     let stage = Stage::new(93);
     let sundown = stage.settled(&[]).await;
-    let ours = stage.group_without_nodes("asg", 2, 60, &[hook("drain", 60)]);
+    let ours = stage.group_without_nodes("asg", 2, 60, &[continuing_hook("drain", 60)]);
     stage.pass(1).await;
     stage.world.aws.terminate(&ours[0], true);
     stage.until(300, "it is completed", || completed_after(&stage, &ours[0]).is_some()).await;
@@ -98,7 +98,7 @@ async fn c38_an_instance_of_ours_that_runs_is_waited_for_and_beaten_until_the_jo
 async fn c38_an_instance_that_joins_while_it_is_waited_for_is_drained() {
     let stage = Stage::new(94);
     stage.group(2, 300);
-    let ours = stage.group_without_nodes("late", 2, 30, &[hook("drain", 120)]);
+    let ours = stage.group_without_nodes("late", 2, 30, &[continuing_hook("drain", 120)]);
     let sundown = stage.settled(&["--join-timeout", "10m"]).await;
     stage.world.aws.terminate(&ours[0], true);
     stage.pass(100).await;
@@ -115,7 +115,7 @@ async fn c38_an_instance_that_joins_while_it_is_waited_for_is_drained() {
 async fn an_uncached_list_that_finds_the_node_keeps_its_hook_from_being_completed() {
     let stage = Stage::new(95);
     stage.group(2, 300);
-    let ours = stage.group_without_nodes("late", 2, 86_400, &[hook("drain", 300)]);
+    let ours = stage.group_without_nodes("late", 2, 86_400, &[continuing_hook("drain", 300)]);
     let sundown = stage.settled(&[]).await;
     // The watch has gone silent, and nobody has noticed yet: the index does not have the Node that is there.
     stage.world.kube.silence_watches(&Match::of("watch", "nodes"));
@@ -139,7 +139,7 @@ async fn an_uncached_list_that_finds_the_node_keeps_its_hook_from_being_complete
 async fn a_copy_of_the_event_of_a_node_past_the_index_does_not_end_its_beats() {
     let stage = Stage::new(97);
     stage.group(2, 300);
-    let ours = stage.group_without_nodes("late", 2, 86_400, &[hook("drain", 60)]);
+    let ours = stage.group_without_nodes("late", 2, 86_400, &[continuing_hook("drain", 60)]);
     let copies = stage.queue_for("copies", [EventKind::TerminateAction]);
     let sundown = stage.settled(&["--queue-url", &stage.world.queue_url(), "--queue-url", &copies]).await;
     stage.world.kube.silence_watches(&Match::of("watch", "nodes"));
@@ -161,7 +161,7 @@ async fn a_copy_of_the_event_of_a_node_past_the_index_does_not_end_its_beats() {
 async fn all_who_need_an_uncached_list_in_the_same_second_share_one() {
     let stage = Stage::new(96);
     stage.group(2, 300);
-    let ours = stage.group_without_nodes("gone", 60, 86_400, &[hook("drain", 300)]);
+    let ours = stage.group_without_nodes("gone", 60, 86_400, &[continuing_hook("drain", 300)]);
     let sundown = stage.settled(&[]).await;
     stage.world.kube.clear_journal();
     stage.world.aws.scale_in("gone", 50);
@@ -177,7 +177,7 @@ async fn all_who_need_an_uncached_list_in_the_same_second_share_one() {
 async fn while_the_list_fails_nothing_is_completed_and_beats_go_on() {
     let stage = Stage::new(97);
     stage.group(2, 300);
-    let ours = stage.group_without_nodes("gone", 2, 86_400, &[hook("drain", 60)]);
+    let ours = stage.group_without_nodes("gone", 2, 86_400, &[continuing_hook("drain", 60)]);
     let sundown = stage.settled(&[]).await;
     let status = Fault::Status { code: 500, reason: "InternalError".into(), message: "etcd".into(), retry_after: None };
     let rule = stage.world.kube.inject(Rule::always(Match::of("list", "nodes"), status));
@@ -197,7 +197,7 @@ async fn while_the_api_server_is_away_nothing_unknown_is_completed_and_beats_go_
     for (seed, how) in [(98, Away::Refusing), (99, Away::Silent)] {
         let stage = Stage::new(seed);
         let known = stage.group(2, 60);
-        let ours = stage.group_without_nodes("gone", 2, 86_400, &[hook("drain", 60)]);
+        let ours = stage.group_without_nodes("gone", 2, 86_400, &[continuing_hook("drain", 60)]);
         // The leader must stay one: the Lease has no part in this.
         let flags = ["--lease-duration", "30m", "--lease-renew-deadline", "25m"];
         let sundown = stage.settled(&flags).await;
@@ -228,7 +228,7 @@ async fn without_a_cluster_name_nothing_unknown_is_completed_or_beaten_and_the_m
     let url = stage.queue_for("in", [EventKind::TerminateAction]);
     let sundown = stage.settled(&["--no-cluster-name", "--queue-url", &url]).await;
     assert_eq!(logs.with(&["WARN", "No --cluster-name is given"]).len(), 1);
-    let ours = stage.group_without_nodes("asg", 3, 60, &[hook("drain", 600)]);
+    let ours = stage.group_without_nodes("asg", 3, 60, &[continuing_hook("drain", 600)]);
     stage.pass(1).await;
     stage.world.aws.terminate(&ours[0], true);
     stage.world.aws.terminate(&ours[1], true);

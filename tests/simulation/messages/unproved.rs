@@ -10,7 +10,7 @@ use sundown::sim::{
 use super::{
     bodies,
     logs::Logs,
-    tools::{hook, text},
+    tools::{continuing_hook, text},
 };
 use crate::harness::{Replica, Stage};
 
@@ -226,7 +226,7 @@ async fn an_unproved_stop_that_joins_a_hooks_drain_completes_nothing_under_runni
 async fn the_disproof_of_one_late_hook_leaves_the_other_alone_until_that_is_judged() {
     let stage = Stage::new(139);
     let spec = GroupSpec { replace_after: None, ..GroupSpec::new("asg", 1) };
-    let instances = stage.world.add_group(spec, &[hook("one", 300), hook("two", 300)]);
+    let instances = stage.world.add_group(spec, &[continuing_hook("one", 300), continuing_hook("two", 300)]);
     stage.world.kube.add_deployment(&sundown::sim::kube::Workload::new("shop", "quorum", 1));
     stage.world.kube.add_budget(&BudgetSpec::for_app("shop", "quorum").max(0));
     let url = stage.queue_for("in", []);

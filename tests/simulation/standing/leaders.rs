@@ -22,7 +22,7 @@ pub(super) fn writes(stage: &Stage) -> BTreeMap<String, Vec<Moment>> {
 pub(super) fn written(stage: &Stage, beats: impl Fn(&str, Moment) -> bool) -> BTreeMap<String, Vec<Moment>> {
     let mut by: BTreeMap<String, Vec<Moment>> = BTreeMap::new();
     for r in stage.world.kube.requests() {
-        if r.client.starts_with("sundown") && !["get", "list", "watch"].contains(&&*r.verb) && r.resource != "leases" {
+        if r.client.starts_with("sundown") && r.is_write() && r.resource != "leases" {
             by.entry(r.client).or_default().push(r.at);
         }
     }
