@@ -64,7 +64,7 @@ async fn a_dry_run_writes_nothing_and_says_once_what_it_would_do() {
     assert_eq!(sundown.lines("would cordon and drain").len(), 2, "once for each event");
     sundown.signal("TERM");
     assert_eq!(sundown.ended().await.code(), Some(0));
-    let writes: Vec<_> = stage.world.kube.requests().into_iter().filter(|r| r.is_write()).collect();
+    let writes: Vec<_> = stage.world.kube.requests().into_iter().filter(sundown::sim::kube::Request::is_write).collect();
     assert!(writes.is_empty(), "{writes:?}");
     let calls = stage.world.aws.counts();
     let reading = |api: &str| api == "sqs:ReceiveMessage" || api == "sqs:GetQueueAttributes" || api.contains(":Describe");
