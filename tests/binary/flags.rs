@@ -1,9 +1,6 @@
 //! The command line: what is wrong with it is said with the flag, its value and a remedy, and ends it with code 2.
 
-use crate::{
-    process::{Said, run, sundown},
-    stage::Folder,
-};
+use crate::process::{Folder, Said, run, sundown};
 
 const QUEUE: &str = "https://sqs.eu-west-1.amazonaws.com/123456789012/interruptions";
 

@@ -3,8 +3,8 @@
 use sundown::sim::http::loopback;
 
 use crate::{
-    process::{run, sundown},
-    stage::{Folder, Stage},
+    process::{Folder, run, sundown},
+    stage::Stage,
 };
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,6 +5,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 
@@ -27,6 +28,29 @@ pub fn sundown(folder: &Path) -> Command {
     let mut command = Command::new(binary());
     command.env_clear().env("HOME", folder).env("PATH", std::env::var_os("PATH").unwrap_or_default()).stdin(Stdio::null());
     command
+}
+
+/// A folder that goes with the test.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("sundown-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
 }
 
 /// What a command printed, and how it ended.
@@ -67,7 +91,14 @@ impl Process {
 
     /// What it has logged so far.
     pub fn log(&self) -> String {
-        String::from_utf8_lossy(&fs::read(&self.err).unwrap()).into_owned()
+        String::from_utf8_lossy(&fs::read(&self.err).unwrap_or_default()).into_owned()
+    }
+
+    /// The end of what it has logged.
+    pub fn last_lines(&self) -> String {
+        let log = self.log();
+        let lines: Vec<_> = log.lines().collect();
+        lines[lines.len().saturating_sub(40)..].join("\n")
     }
 
     /// Log lines with this text in them.
@@ -167,9 +198,7 @@ impl Drop for Process {
         drop(self.child.kill());
         drop(self.child.wait());
         if std::thread::panicking() {
-            let log = self.log();
-            let lines: Vec<_> = log.lines().collect();
-            eprintln!("--- the last that {} logged:\n{}", self.name, lines[lines.len().saturating_sub(40)..].join("\n"));
+            eprintln!("--- the last that {} logged:\n{}", self.name, self.last_lines());
         }
     }
 }

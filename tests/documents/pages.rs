@@ -42,6 +42,7 @@ const OF_TESTS: &[(&str, &str)] = &[
     ("SUNDOWN_FUZZ_SEED", "tests/fuzz_parse.rs"),
     ("SUNDOWN_FUZZ_SECONDS", "tests/fuzz_parse.rs"),
     ("SUNDOWN_WRITE_DOCS", "src/config/tests.rs"),
+    ("SUNDOWN_CONTROL_PLANE", "tests/control-plane/cluster.rs"),
 ];
 
 #[test]

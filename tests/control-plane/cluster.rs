@@ -1,0 +1,272 @@
+//! A Kubernetes control plane of its own for one test: etcd, API server, controllers and scheduler as they are released, and kwok for nodes.
+//!
+//! Everything lies in a folder of its own on ports of its own, so that several stand side by side, and goes with the value, also in a panic.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
+use serde_json::{Value, json};
+
+use crate::process::{Folder, Process};
+
+/// How long it may take from nothing to ready. Three seconds are usual.
+const LIMIT: Duration = Duration::from_secs(90);
+/// Started on these ports, somebody else may have had them by then.
+const TRIES: usize = 3;
+
+/// Who may do what: the first is of `system:masters`, Sundown has what `deploy/rbac.yaml` gives its service account.
+pub const ADMIN: &str = "admin-token";
+pub const SUNDOWN: &str = "sundown-token";
+
+/// A running control plane.
+pub struct Cluster {
+    /// They go before the folder that they write to.
+    processes: BTreeMap<&'static str, Process>,
+    pub folder: Folder,
+    tools: PathBuf,
+    port: u16,
+    etcd: [u16; 2],
+    ca: Vec<u8>,
+}
+
+/// Where the programs are, as `tests/control-plane/build` says; `None`: nobody built them.
+pub fn tools() -> Option<PathBuf> {
+    let said = std::env::var_os("SUNDOWN_CONTROL_PLANE")?;
+    assert!(said != "required", "SUNDOWN_CONTROL_PLANE=required: run tests/control-plane/build and give the folder that it prints");
+    let folder = PathBuf::from(said);
+    assert!(folder.join("complete").exists(), "SUNDOWN_CONTROL_PLANE={} holds no control plane: run tests/control-plane/build", folder.display());
+    Some(folder)
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+impl Cluster {
+    /// Starts one and waits until it is ready.
+    pub async fn start(tools: PathBuf) -> Self {
+        for left in (0..TRIES).rev() {
+            let folder = Folder::new();
+            let ca = certificates(folder.path());
+            let etcd = [free_port(), free_port()];
+            let mut cluster = Self { processes: BTreeMap::new(), folder, tools: tools.clone(), port: free_port(), etcd, ca };
+            cluster.write_settings();
+            cluster.start_etcd();
+            cluster.start_api_server();
+            match cluster.ready().await {
+                Ok(()) => {
+                    cluster.start_the_rest();
+                    return cluster;
+                }
+                Err(why) if left == 0 => panic!("the control plane does not come up: {why}"),
+                Err(why) => eprintln!("the control plane does not come up, trying again on other ports: {why}"),
+            }
+        }
+        unreachable!("the last try panics");
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Where its programs are, `kubectl` among them.
+    pub fn tools(&self) -> &Path {
+        &self.tools
+    }
+
+    /// The URL of the API server.
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// The kubeconfig of whoever has this token.
+    pub fn kubeconfig(&self, token: &str) -> PathBuf {
+        self.path(&format!("{token}.kubeconfig"))
+    }
+
+    /// A client with this token that does nothing by itself.
+    pub fn client(&self, token: &str) -> kube::Client {
+        let mut config = kube::Config::new(self.url().parse().unwrap());
+        config.root_cert = Some(vec![self.ca.clone()]);
+        config.auth_info.token = Some(token.to_owned().into());
+        config.default_retry = false;
+        kube::Client::try_from(config).unwrap()
+    }
+
+    fn write_settings(&self) {
+        let tokens = format!(
+            "{ADMIN},admin,admin,\"system:masters\"\n{SUNDOWN},system:serviceaccount:sundown:sundown,sundown,\"system:serviceaccounts,system:serviceaccounts:sundown\"\n"
+        );
+        fs::write(self.path("tokens.csv"), tokens).unwrap();
+        for token in [ADMIN, SUNDOWN] {
+            let config = json!({
+                "apiVersion": "v1", "kind": "Config", "current-context": "test",
+                "clusters": [{ "name": "test", "cluster": { "server": self.url(), "certificate-authority": self.path("ca.pem") } }],
+                "users": [{ "name": "user", "user": { "token": token } }],
+                "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "user" } }],
+            });
+            fs::write(self.kubeconfig(token), config.to_string()).unwrap();
+        }
+        // Every call with its verb and its answer, without bodies.
+        let policy =
+            json!({ "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{ "level": "Metadata" }] });
+        fs::write(self.path("audit-policy.json"), policy.to_string()).unwrap();
+        fs::write(self.path("stages.yaml"), include_str!("stages.yaml")).unwrap();
+    }
+
+    fn run(&mut self, name: &'static str, args: &[String]) {
+        let program = self.tools.join(name);
+        // What is left when a test is killed goes too, where util-linux is there.
+        let mut command = if Path::new("/usr/bin/setpriv").exists() {
+            let mut command = Command::new("/usr/bin/setpriv");
+            command.args(["--pdeathsig", "KILL"]).arg(program);
+            command
+        } else {
+            Command::new(program)
+        };
+        command.args(args).env_clear().env("HOME", self.folder.path());
+        self.processes.insert(name, Process::start(name, self.folder.path(), &mut command));
+    }
+
+    /// Starts etcd; again after it was killed, with what it had.
+    pub fn start_etcd(&mut self) {
+        let [client, peer] = self.etcd.map(|port| format!("http://127.0.0.1:{port}"));
+        self.run(
+            "etcd",
+            &[
+                format!("--data-dir={}", self.path("etcd").display()),
+                format!("--listen-client-urls={client}"),
+                format!("--advertise-client-urls={client}"),
+                format!("--listen-peer-urls={peer}"),
+                format!("--initial-advertise-peer-urls={peer}"),
+                format!("--initial-cluster=default={peer}"),
+                "--unsafe-no-fsync".to_owned(),
+            ],
+        );
+    }
+
+    /// Starts the API server; again after it was killed.
+    pub fn start_api_server(&mut self) {
+        let file = |name: &str| self.path(name).display().to_string();
+        let args = [
+            format!("--etcd-servers=http://127.0.0.1:{}", self.etcd[0]),
+            format!("--secure-port={}", self.port),
+            "--bind-address=127.0.0.1".to_owned(),
+            format!("--tls-cert-file={}", file("server.pem")),
+            format!("--tls-private-key-file={}", file("server.key")),
+            format!("--service-account-key-file={}", file("server.pem")),
+            format!("--service-account-signing-key-file={}", file("server.key")),
+            "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+            format!("--token-auth-file={}", file("tokens.csv")),
+            "--authorization-mode=RBAC".to_owned(),
+            "--disable-admission-plugins=ServiceAccount".to_owned(),
+            "--service-cluster-ip-range=10.0.0.0/16".to_owned(),
+            format!("--audit-policy-file={}", file("audit-policy.json")),
+            format!("--audit-log-path={}", file("audit.log")),
+        ];
+        self.run("kube-apiserver", &args);
+    }
+
+    async fn ready(&mut self) -> Result<(), String> {
+        let (client, end) = (self.client(ADMIN), Instant::now() + LIMIT);
+        loop {
+            let request = http::Request::get("/readyz").body(Vec::new()).unwrap();
+            let answer = tokio::time::timeout(Duration::from_secs(5), client.request_text(request)).await;
+            if matches!(&answer, Ok(Ok(text)) if text == "ok") {
+                return Ok(());
+            }
+            for name in ["etcd", "kube-apiserver"] {
+                let process = self.processes.get_mut(name).unwrap();
+                if !process.is_alive() {
+                    return Err(format!("{name} has ended; its last lines:\n{}", process.last_lines()));
+                }
+            }
+            if Instant::now() > end {
+                return Err(format!("not ready after {LIMIT:?} ({answer:?}); its last lines:\n{}", self.processes["kube-apiserver"].last_lines()));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    fn start_the_rest(&mut self) {
+        let kubeconfig = format!("--kubeconfig={}", self.kubeconfig(ADMIN).display());
+        // Of system:masters: the plain user of the controller manager may not write the status of disruption budgets. Its own limit of 20
+        // requests a second would slow the whole world.
+        let quick = ["--kube-api-qps=500".to_owned(), "--kube-api-burst=1000".to_owned()];
+        let [manager, scheduler] = [free_port(), free_port()].map(|port| ["--bind-address=127.0.0.1".to_owned(), format!("--secure-port={port}")]);
+        let no_election = "--leader-elect=false".to_owned();
+        let of = |more: &[String]| [&[kubeconfig.clone(), no_election.clone()], &quick[..], more].concat();
+        self.run("kube-controller-manager", &of(&manager));
+        self.run("kube-scheduler", &of(&scheduler));
+        let stages = format!("--config={}", self.path("stages.yaml").display());
+        let kwok = [
+            kubeconfig,
+            stages,
+            "--manage-all-nodes=false".to_owned(),
+            "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake".to_owned(),
+            "--node-lease-duration-seconds=40".to_owned(),
+            "--server-address=".to_owned(),
+        ];
+        self.run("kwok", &kwok);
+    }
+
+    /// Kills the API server. (Told to stop it would keep its port for as long as watches drain.)
+    pub fn kill_api_server(&mut self) {
+        self.processes.remove("kube-apiserver");
+    }
+
+    /// Starts the API server again, and waits until it is ready.
+    pub async fn restart_api_server(&mut self) {
+        self.start_api_server();
+        self.ready().await.expect("it comes up again");
+    }
+
+    /// `kubectl` with everything allowed, to its end; what it printed.
+    pub async fn kubectl(&self, args: &[&str]) -> String {
+        let mut command = Command::new(self.tools.join("kubectl"));
+        command.arg("--kubeconfig").arg(self.kubeconfig(ADMIN)).args(args).env("HOME", self.folder.path());
+        let said = crate::process::run(self.folder.path(), &mut command).await;
+        assert_eq!(said.code, Some(0), "kubectl {args:?}: {}", said.err);
+        said.out
+    }
+
+    /// What the audit log has of this user so far: verb, resource with subresource, and status.
+    pub fn audit(&self, user: &str) -> Vec<(String, String, u64)> {
+        let text = fs::read_to_string(self.path("audit.log")).unwrap_or_default();
+        // The last line may be half written.
+        let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let of_user = events.filter(|e| e["user"]["username"] == user);
+        let call = |e: Value| {
+            let text = |path: &str| e.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let (resource, sub) = (text("/objectRef/resource"), text("/objectRef/subresource"));
+            let object = if sub.is_empty() { resource } else { format!("{resource}/{sub}") };
+            (text("/verb"), object, e["responseStatus"]["code"].as_u64().unwrap_or_default())
+        };
+        of_user.map(call).collect()
+    }
+}
+
+/// A CA, and the API server's certificate for 127.0.0.1, which signs service account tokens too. The CA as DER.
+fn certificates(folder: &Path) -> Vec<u8> {
+    let ca_key = KeyPair::generate().unwrap();
+    let mut ca = CertificateParams::new(Vec::<String>::new()).unwrap();
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    ca.distinguished_name.push(DnType::CommonName, "sundown-test-ca");
+    let ca_certificate = ca.self_signed(&ca_key).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let mut server = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    server.subject_alt_names.push(SanType::IpAddress("127.0.0.1".parse().unwrap()));
+    server.distinguished_name.push(DnType::CommonName, "kube-apiserver");
+    let server = server.signed_by(&key, &Issuer::new(ca, ca_key)).unwrap();
+    fs::write(folder.join("ca.pem"), ca_certificate.pem()).unwrap();
+    fs::write(folder.join("server.pem"), server.pem()).unwrap();
+    fs::write(folder.join("server.key"), key.serialize_pem()).unwrap();
+    ca_certificate.der().to_vec()
+}

@@ -1,0 +1,172 @@
+//! From the queue to the completed hook.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use sundown::sim::aws::{HookResult, SpotAction, Verdict};
+
+use crate::{
+    process::LIMIT,
+    stage::{Stage, condition, node_name},
+};
+
+/// A Deployment whose pods stop after this much of their thirty seconds.
+fn deployment(name: &str, replicas: usize, stop: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": name },
+        "spec": {
+            "replicas": replicas, "selector": { "matchLabels": { "app": name } },
+            "template": {
+                "metadata": { "labels": { "app": name }, "annotations": { "test.sundown.dev/stop-after": stop, "test.sundown.dev/ready-after": "1s" } },
+                "spec": {
+                    "containers": [{ "name": "main", "image": "none" }],
+                    "topologySpreadConstraints": [{
+                        "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
+                        "labelSelector": { "matchLabels": { "app": name } },
+                    }],
+                },
+            },
+        },
+    })
+}
+
+fn budget(name: &str, bound: &str, value: &Value) -> Value {
+    json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": name },
+        "spec": { "selector": { "matchLabels": { "app": name } }, bound: value },
+    })
+}
+
+const WEB: &str = "/apis/apps/v1/namespaces/default/deployments/web";
+
+/// Four pods of which one may be away.
+async fn web(stage: &Stage, stop: &str) {
+    stage.create("/apis/apps/v1/namespaces/default/deployments", &deployment("web", 4, stop)).await;
+    stage.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", &budget("web", "minAvailable", &json!(3))).await;
+    stage.until("all pods are ready", WEB, |d| d["status"]["readyReplicas"] == 4).await;
+    let budget = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/web";
+    stage.until("one may go", budget, |b| b["status"]["disruptionsAllowed"] == 1).await;
+}
+
+/// All that Sundown called, none of which was refused for want of a right.
+fn allowed(stage: &Stage) -> Vec<(String, String, u64)> {
+    let calls = stage.cluster.audit("system:serviceaccount:sundown:sundown");
+    let denied: Vec<_> = calls.iter().filter(|(_, _, code)| [401, 403].contains(code)).collect();
+    assert!(denied.is_empty(), "deploy/rbac.yaml lacks a rule: {denied:?}");
+    calls
+}
+
+/// Evictions that were accepted.
+fn evictions(stage: &Stage) -> usize {
+    allowed(stage).iter().filter(|(verb, what, code)| (verb.as_str(), what.as_str(), *code) == ("create", "pods/eviction", 201)).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scale_in_drains_its_nodes_within_the_budget_and_completes_the_hooks() {
+    let Some(stage) = Stage::new(1).await else { return };
+    let instances = stage.group(4).await;
+    web(&stage, "2s").await;
+
+    let mut sundown = stage.leader("sundown", &[]).await;
+    for instance in &instances[..2] {
+        stage.world.aws.terminate(instance, true);
+    }
+    for instance in &instances[..2] {
+        let end = stage.completed(instance).await.end.unwrap();
+        assert_eq!((end.verdict, end.by.as_str()), (Verdict::Completed(HookResult::Continue), "AKIASUNDOWN"));
+        assert!(stage.pods_on(&node_name(instance), "default").await.is_empty(), "it was not empty");
+        let node = stage.node(instance).await;
+        assert_eq!(node["spec"]["unschedulable"], true);
+        assert!(node["spec"]["taints"].as_array().unwrap().iter().any(|t| t["key"] == "sundown.dev/interruption"));
+        let path = format!("/api/v1/nodes/{}", node_name(instance));
+        let released = |n: &Value| n["metadata"]["annotations"]["sundown.dev/record"].as_str().is_some_and(|r| r.contains("\"released\""));
+        stage.until("the record says so", &path, released).await;
+    }
+    let deployment = stage.until("they are replaced", WEB, |d| d["status"]["readyReplicas"] == 4).await;
+    assert!(condition(&deployment, "Available"));
+    assert!(sundown.metric("pods_forced_total").await < 0.5);
+
+    let calls = allowed(&stage);
+    assert!(calls.iter().any(|(verb, what, code)| (verb.as_str(), what.as_str(), *code) == ("create", "pods/eviction", 201)), "{calls:?}");
+    assert!(!calls.iter().any(|(verb, what, _)| verb == "delete" && what == "pods"), "nothing was forced");
+    sundown.signal("TERM");
+    assert_eq!(sundown.ended().await.code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_spot_notice_empties_its_node_and_leaves_daemon_sets_alone() {
+    let Some(stage) = Stage::new(2).await else { return };
+    let instances = stage.spot_group(3).await;
+    let agent = json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": { "name": "agent" },
+        "spec": {
+            "selector": { "matchLabels": { "app": "agent" } },
+            "template": {
+                "metadata": { "labels": { "app": "agent" } },
+                "spec": { "containers": [{ "name": "main", "image": "none" }], "tolerations": [{ "operator": "Exists" }] },
+            },
+        },
+    });
+    stage.create("/apis/apps/v1/namespaces/default/daemonsets", &agent).await;
+    web(&stage, "1s").await;
+    let daemon_set = "/apis/apps/v1/namespaces/default/daemonsets/agent";
+    stage.until("it runs everywhere", daemon_set, |d| d["status"]["numberReady"] == 3).await;
+    let sundown = stage.leader("sundown", &[]).await;
+    stage.world.aws.spot_interruption(&instances[0], SpotAction::Terminate);
+    let path = format!("/api/v1/nodes/{}", node_name(&instances[0]));
+    let released = |n: &Value| n["metadata"]["annotations"]["sundown.dev/record"].as_str().is_some_and(|r| r.contains("\"released\""));
+    let node = stage.until("the record says so", &path, released).await;
+    assert_eq!(node["metadata"]["labels"]["node.kubernetes.io/exclude-from-external-load-balancers"], "sundown");
+    let left = stage.pods_on(&node_name(&instances[0]), "default").await;
+    assert!(left.len() == 1 && left[0].starts_with("agent-"), "{left:?}");
+    stage.until("they are replaced", WEB, |d| d["status"]["readyReplicas"] == 4).await;
+    allowed(&stage);
+    drop(sundown);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_is_killed_in_mid_drain_is_followed_and_nothing_is_evicted_twice() {
+    let Some(stage) = Stage::new(3).await else { return };
+    let instances = stage.group(4).await;
+    web(&stage, "20s").await;
+    let mut first = stage.leader("sundown-0", &[]).await;
+    let mut second = stage.replica("sundown-1", &[]).await;
+    stage.world.aws.terminate(&instances[0], true);
+    let end = Instant::now() + LIMIT;
+    while evictions(&stage) == 0 {
+        assert!(Instant::now() < end, "nothing is evicted");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    first.signal("KILL");
+    first.ended().await;
+    let killed = Instant::now();
+    second.counts("leader", 1.0).await;
+    // The lease's duration and two seconds, and what a loaded machine takes to say so.
+    assert!(killed.elapsed() < Duration::from_secs(22), "it took {:?}", killed.elapsed());
+    let end = stage.completed(&instances[0]).await.end.unwrap();
+    assert_eq!((end.verdict, end.by.as_str()), (Verdict::Completed(HookResult::Continue), "AKIASUNDOWN"));
+    let pods = stage.pods_on(&node_name(&instances[0]), "default").await;
+    assert!(pods.is_empty(), "{pods:?}");
+    assert_eq!(evictions(&stage), 1, "one pod was on it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_server_that_is_killed_in_mid_drain_costs_no_hook() {
+    let Some(mut stage) = Stage::new(4).await else { return };
+    let instances = stage.group(4).await;
+    web(&stage, "5s").await;
+    let mut sundown = stage.leader("sundown", &[]).await;
+    stage.world.aws.terminate(&instances[0], true);
+    let path = format!("/api/v1/nodes/{}", node_name(&instances[0]));
+    stage.until("it is accepted", &path, |n| n["spec"]["unschedulable"] == true).await;
+    stage.cluster.kill_api_server();
+    sundown.answers("/readyz", "it is not ready", |status, _| status == 503).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(stage.world.aws.actions().iter().all(|a| a.end.is_none()), "nothing is completed meanwhile");
+    stage.cluster.restart_api_server().await;
+    let end = stage.completed(&instances[0]).await.end.unwrap();
+    assert_eq!((end.verdict, end.by.as_str()), (Verdict::Completed(HookResult::Continue), "AKIASUNDOWN"));
+    assert!(stage.pods_on(&node_name(&instances[0]), "default").await.is_empty());
+    // An API server that has just come up refuses everybody with 403 until it has read its RBAC objects; that passes.
+    sundown.ready().await;
+}

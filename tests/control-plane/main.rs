@@ -1,0 +1,23 @@
+//! Sundown as a process against a real Kubernetes control plane, and the embedded AWS.
+//!
+//! `tests/control-plane/build` builds the control plane and prints where it is; SUNDOWN_CONTROL_PLANE says so to these tests. Without it they
+//! are skipped, with SUNDOWN_CONTROL_PLANE=required they fail.
+#![allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "tests: a panic is how they fail, and they run in real time"
+)]
+
+mod cluster;
+mod draining;
+#[allow(dead_code, reason = "what only tests of the embedded servers need of it")]
+#[path = "../binary/process.rs"]
+mod process;
+mod shell;
+mod stage;

@@ -1,0 +1,181 @@
+//! A control plane with nodes that the embedded AWS knows, and Sundown as a process.
+
+use std::{
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use sundown::{
+    controller::{Clock, Spawner},
+    sim::{
+        World, WorldSettings,
+        aws::{ActionReport, GroupSpec, HookResult, HookSpec},
+        http::{Server, loopback},
+    },
+};
+
+use crate::{
+    cluster::{ADMIN, Cluster, SUNDOWN},
+    process::{LIMIT, Process, sundown},
+};
+
+/// The real Kubernetes, the embedded AWS.
+pub struct Stage {
+    pub cluster: Cluster,
+    pub world: World,
+    admin: kube::Client,
+    aws: Server,
+    tasks: Spawner,
+}
+
+impl Stage {
+    /// `None`, and it is said why, where there is no control plane to be had.
+    pub async fn new(seed: u64) -> Option<Self> {
+        let Some(tools) = crate::cluster::tools() else {
+            eprintln!("skipped: SUNDOWN_CONTROL_PLANE is not set; see tests/control-plane/build");
+            return None;
+        };
+        let tasks = Spawner::new();
+        let world = World::start(WorldSettings::seeded(seed), Clock::system(), &tasks);
+        let aws = world.aws.serve(loopback().await.unwrap(), &tasks).unwrap();
+        let cluster = Cluster::start(tools).await;
+        // As the documentation says; the pods of this Deployment are kwok's and do nothing.
+        cluster.kubectl(&["apply", "-k", concat!(env!("CARGO_MANIFEST_DIR"), "/deploy")]).await;
+        let admin = cluster.client(ADMIN);
+        Some(Self { cluster, world, admin, aws, tasks })
+    }
+
+    /// A group with a terminate hook `drain`, with ready Nodes. Its instances.
+    pub async fn group(&self, nodes: usize) -> Vec<String> {
+        let hook = HookSpec { heartbeat_timeout: Duration::from_mins(5), default_result: HookResult::Continue, ..HookSpec::terminating("drain") };
+        self.join(self.world.add_group(GroupSpec { replace_after: None, ..GroupSpec::new("asg", nodes) }, &[hook])).await
+    }
+
+    /// A group of spot instances without a hook, with ready Nodes. Its instances.
+    pub async fn spot_group(&self, nodes: usize) -> Vec<String> {
+        let mut spec = GroupSpec { replace_after: None, ..GroupSpec::new("spot", nodes) };
+        spec.template.spot = true;
+        self.join(self.world.add_group(spec, &[])).await
+    }
+
+    async fn join(&self, instances: Vec<String>) -> Vec<String> {
+        for (n, instance) in instances.iter().enumerate() {
+            self.add_node(&node_name(instance), instance, n).await;
+        }
+        for instance in &instances {
+            let path = format!("/api/v1/nodes/{}", node_name(instance));
+            self.until("the node is ready", &path, |node| condition(node, "Ready")).await;
+        }
+        instances
+    }
+
+    async fn add_node(&self, name: &str, instance: &str, n: usize) {
+        let zone = ["eu-west-1a", "eu-west-1b", "eu-west-1c"][n % 3];
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {
+                "name": name,
+                "labels": { "kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone, "kubernetes.io/os": "linux" },
+                "annotations": { "kwok.x-k8s.io/node": "fake" },
+            },
+            "spec": { "providerID": format!("aws:///{zone}/{instance}") },
+        });
+        self.create("/api/v1/nodes", &node).await;
+    }
+
+    /// Where the embedded AWS is.
+    pub fn aws_url(&self) -> String {
+        self.aws.url()
+    }
+
+    /// POSTs an object.
+    pub async fn create(&self, path: &str, object: &Value) -> Value {
+        let request = http::Request::post(path).header("content-type", "application/json").body(serde_json::to_vec(object).unwrap()).unwrap();
+        self.admin.request::<Value>(request).await.unwrap_or_else(|error| panic!("cannot create {object} at {path}: {error}"))
+    }
+
+    /// GETs an object, or a list.
+    pub async fn get(&self, path: &str) -> Option<Value> {
+        let request = http::Request::get(path).body(Vec::new()).unwrap();
+        match self.admin.request::<Value>(request).await {
+            Ok(object) => Some(object),
+            Err(kube::Error::Api(status)) if status.code == 404 => None,
+            Err(error) => panic!("cannot get {path}: {error}"),
+        }
+    }
+
+    /// The Node of an instance.
+    pub async fn node(&self, instance: &str) -> Value {
+        self.get(&format!("/api/v1/nodes/{}", node_name(instance))).await.expect("the node is there")
+    }
+
+    /// Names of the pods on a node in this namespace.
+    pub async fn pods_on(&self, node: &str, namespace: &str) -> Vec<String> {
+        let list = self.get(&format!("/api/v1/namespaces/{namespace}/pods?fieldSelector=spec.nodeName%3D{node}")).await.unwrap();
+        let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap().to_owned();
+        list["items"].as_array().unwrap().iter().map(name).collect()
+    }
+
+    /// Waits until an object is so.
+    pub async fn until(&self, what: &str, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        let end = Instant::now() + LIMIT;
+        loop {
+            let object = self.get(path).await;
+            match object {
+                Some(object) if holds(&object) => return object,
+                last => assert!(Instant::now() < end, "it does not happen that {what}: {path} is {last:?}"),
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits until the action of an instance has ended.
+    pub async fn completed(&self, instance: &str) -> ActionReport {
+        let end = Instant::now() + LIMIT;
+        loop {
+            let action = self.world.aws.actions().into_iter().find(|a| a.instance == instance && a.end.is_some());
+            if let Some(action) = action {
+                return action;
+            }
+            assert!(Instant::now() < end, "the action of {instance} does not end");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Starts `sundown run` and waits until it leads and is ready.
+    pub async fn leader(&self, name: &str, flags: &[&str]) -> Process {
+        let mut process = self.replica(name, flags).await;
+        process.counts("leader", 1.0).await;
+        process
+    }
+
+    /// Starts `sundown run` with the rights of `deploy/` and waits until it is ready.
+    pub async fn replica(&self, name: &str, flags: &[&str]) -> Process {
+        let folder = self.cluster.folder.path();
+        let mut command: Command = sundown(folder);
+        command.args(["run", "--queue-url", &self.world.queue_url(), "--cluster-name", self.world.cluster()]);
+        command.args(["--aws-endpoint-url", &self.aws.url(), "--admin-listen", "127.0.0.1:0", "--lease-namespace", "sundown"]);
+        command.arg("--kubeconfig").arg(self.cluster.kubeconfig(SUNDOWN)).args(flags);
+        command.envs([("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"), ("AWS_SECRET_ACCESS_KEY", "not-a-secret"), ("AWS_EC2_METADATA_DISABLED", "true")]);
+        let mut process = Process::start(name, folder, &mut command);
+        process.ready().await;
+        process
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.tasks.kill();
+    }
+}
+
+/// What its Node is called.
+pub fn node_name(instance: &str) -> String {
+    format!("node-{instance}")
+}
+
+/// A condition of an object's status is true.
+pub fn condition(object: &Value, kind: &str) -> bool {
+    object["status"]["conditions"].as_array().into_iter().flatten().any(|c| c["type"] == kind && c["status"] == "True")
+}
