@@ -56,6 +56,13 @@ fn allowed(stage: &Stage) -> Vec<(String, String, u64)> {
     calls
 }
 
+/// The Node of an instance, once its record says that it is released.
+async fn released(stage: &Stage, instance: &str) -> Value {
+    let path = format!("/api/v1/nodes/{}", node_name(instance));
+    let says_so = |n: &Value| n["metadata"]["annotations"]["sundown.dev/record"].as_str().is_some_and(|r| r.contains("\"released\""));
+    stage.until("the record says so", &path, says_so).await
+}
+
 /// Evictions that were accepted.
 fn evictions(stage: &Stage) -> usize {
     allowed(stage).iter().filter(|(verb, what, code)| (verb.as_str(), what.as_str(), *code) == ("create", "pods/eviction", 201)).count()
@@ -78,9 +85,7 @@ async fn a_scale_in_drains_its_nodes_within_the_budget_and_completes_the_hooks()
         let node = stage.node(instance).await;
         assert_eq!(node["spec"]["unschedulable"], true);
         assert!(node["spec"]["taints"].as_array().unwrap().iter().any(|t| t["key"] == "sundown.dev/interruption"));
-        let path = format!("/api/v1/nodes/{}", node_name(instance));
-        let released = |n: &Value| n["metadata"]["annotations"]["sundown.dev/record"].as_str().is_some_and(|r| r.contains("\"released\""));
-        stage.until("the record says so", &path, released).await;
+        released(&stage, instance).await;
     }
     let deployment = stage.until("they are replaced", WEB, |d| d["status"]["readyReplicas"] == 4).await;
     assert!(condition(&deployment, "Available"));
@@ -113,9 +118,7 @@ async fn a_spot_notice_empties_its_node_and_leaves_daemon_sets_alone() {
     stage.until("it runs everywhere", daemon_set, |d| d["status"]["numberReady"] == 3).await;
     let sundown = stage.leader("sundown", &[]).await;
     stage.world.aws.spot_interruption(&instances[0], SpotAction::Terminate);
-    let path = format!("/api/v1/nodes/{}", node_name(&instances[0]));
-    let released = |n: &Value| n["metadata"]["annotations"]["sundown.dev/record"].as_str().is_some_and(|r| r.contains("\"released\""));
-    let node = stage.until("the record says so", &path, released).await;
+    let node = released(&stage, &instances[0]).await;
     assert_eq!(node["metadata"]["labels"]["node.kubernetes.io/exclude-from-external-load-balancers"], "sundown");
     let left = stage.pods_on(&node_name(&instances[0]), "default").await;
     assert!(left.len() == 1 && left[0].starts_with("agent-"), "{left:?}");
