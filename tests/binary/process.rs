@@ -17,8 +17,11 @@ use tokio::{
 /// How long anything may take that is not measured itself. On an idle machine all of it is a matter of seconds.
 pub const LIMIT: Duration = Duration::from_secs(90);
 
-/// Where the built binary is: cargo tells a test, and a benchmark lies beside it.
+/// Where the built binary is: SUNDOWN_BINARY says so (tests/run gives the released one), cargo tells a test, and a benchmark lies beside it.
 pub fn binary() -> PathBuf {
+    if let Some(said) = std::env::var_os("SUNDOWN_BINARY") {
+        return said.into();
+    }
     let beside = || std::env::current_exe().unwrap().with_file_name("sundown");
     option_env!("CARGO_BIN_EXE_sundown").map_or_else(beside, PathBuf::from)
 }

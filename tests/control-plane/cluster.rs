@@ -34,6 +34,8 @@ pub struct Cluster {
     port: u16,
     etcd: [u16; 2],
     ca: Vec<u8>,
+    /// What the API server is told beside what every test needs.
+    flags: Vec<String>,
 }
 
 /// Where the programs are, as `tests/control-plane/build` says; `None`: nobody built them.
@@ -50,13 +52,14 @@ fn free_port() -> u16 {
 }
 
 impl Cluster {
-    /// Starts one and waits until it is ready.
-    pub async fn start(tools: PathBuf) -> Self {
+    /// Starts one, its API server with these flags beside the usual ones, and waits until it is ready.
+    pub async fn start(tools: PathBuf, flags: &[&str]) -> Self {
         for left in (0..TRIES).rev() {
             let folder = Folder::new();
             let ca = certificates(folder.path());
             let etcd = [free_port(), free_port()];
-            let mut cluster = Self { processes: BTreeMap::new(), folder, tools: tools.clone(), port: free_port(), etcd, ca };
+            let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+            let mut cluster = Self { processes: BTreeMap::new(), folder, tools: tools.clone(), port: free_port(), etcd, ca, flags };
             cluster.write_settings();
             cluster.start_etcd();
             cluster.start_api_server();
@@ -171,7 +174,7 @@ impl Cluster {
             format!("--audit-policy-file={}", file("audit-policy.json")),
             format!("--audit-log-path={}", file("audit.log")),
         ];
-        self.run("kube-apiserver", &args);
+        self.run("kube-apiserver", &[&args[..], &self.flags].concat());
     }
 
     async fn ready(&mut self) -> Result<(), String> {

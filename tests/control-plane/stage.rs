@@ -32,6 +32,11 @@ pub struct Stage {
 impl Stage {
     /// `None`, and it is said why, where there is no control plane to be had.
     pub async fn new(seed: u64) -> Option<Self> {
+        Self::with(seed, &[]).await
+    }
+
+    /// As [`new`](Self::new), with flags for the API server.
+    pub async fn with(seed: u64, flags: &[&str]) -> Option<Self> {
         let Some(tools) = crate::cluster::tools() else {
             eprintln!("skipped: SUNDOWN_CONTROL_PLANE is not set; see tests/control-plane/build");
             return None;
@@ -39,7 +44,7 @@ impl Stage {
         let tasks = Spawner::new();
         let world = World::start(WorldSettings::seeded(seed), Clock::system(), &tasks);
         let aws = world.aws.serve(loopback().await.unwrap(), &tasks).unwrap();
-        let cluster = Cluster::start(tools).await;
+        let cluster = Cluster::start(tools, flags).await;
         // As the documentation says; the pods of this Deployment are kwok's and do nothing.
         cluster.kubectl(&["apply", "-k", concat!(env!("CARGO_MANIFEST_DIR"), "/deploy")]).await;
         let admin = cluster.client(ADMIN);

@@ -43,6 +43,7 @@ const OF_TESTS: &[(&str, &str)] = &[
     ("SUNDOWN_FUZZ_SECONDS", "tests/fuzz_parse.rs"),
     ("SUNDOWN_WRITE_DOCS", "src/config/tests.rs"),
     ("SUNDOWN_CONTROL_PLANE", "tests/control-plane/cluster.rs"),
+    ("SUNDOWN_BINARY", "tests/binary/process.rs"),
 ];
 
 #[test]
