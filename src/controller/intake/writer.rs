@@ -19,8 +19,8 @@ use crate::{
     controller::Random,
 };
 
-/// How long an entry waits for others to share its call.
-const LINGER: Duration = Duration::from_millis(20);
+/// How long an entry waits for others to share its call. Nobody waits for a delete, and a burst of drains ends a message every few milliseconds.
+const LINGER: Duration = Duration::from_millis(100);
 /// Calls in flight, of each kind.
 const IN_FLIGHT: usize = 16;
 /// The longest pause between two tries.
