@@ -26,6 +26,9 @@ const TURN: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 /// How long a receive that is under way may take to end when the intake stops.
 const LAST_RECEIVE: Duration = Duration::from_millis(1500);
+/// How long a receive waits for others to share its call, where the one before it has left nothing behind: what comes of one incident comes
+/// message by message, and each long poll ends with the first of them.
+const LINGER: Duration = Duration::from_millis(50);
 /// An error that a person must mend is asked about as slowly as the tenth in a row of any other.
 const SLOW: u32 = 10;
 
@@ -51,6 +54,16 @@ pub(super) struct Poller {
     pub(super) alive: Loop,
 }
 
+/// What follows a receive.
+struct Next {
+    /// How many have failed in a row.
+    failures: u32,
+    /// How many long polls are wanted now.
+    wanted: usize,
+    /// How long the next one waits.
+    pause: Duration,
+}
+
 /// How one receive ended.
 enum Round {
     Received { messages: Vec<Message>, places: OwnedSemaphorePermit, full: bool, quick: bool },
@@ -63,7 +76,7 @@ impl Poller {
     pub(super) async fn run(self) {
         let mut rounds = FuturesUnordered::new();
         let mut target = 1;
-        rounds.push(self.round(0));
+        rounds.push(self.round(0, Duration::ZERO));
         loop {
             self.alive.turned();
             let ended = tokio::select! {
@@ -74,17 +87,17 @@ impl Poller {
                 // A round may wait for a place for as long as everything that is held stays undecided.
                 () = tokio::time::sleep(TURN) => continue,
             };
-            let (failures, wanted) = self.ended(ended, target);
-            if wanted != target {
-                target = wanted;
+            let next = self.ended(ended, target);
+            if next.wanted != target {
+                target = next.wanted;
                 self.desk.tell(IntakeEvent::Pollers(target));
             }
             // The round that ended goes on where it was; those that are new start afresh.
             if rounds.len() < target {
-                rounds.push(self.round(failures));
+                rounds.push(self.round(next.failures, next.pause));
             }
             while rounds.len() < target {
-                rounds.push(self.round(0));
+                rounds.push(self.round(0, Duration::ZERO));
             }
         }
         let last = async {
@@ -97,11 +110,12 @@ impl Poller {
         }
     }
 
-    /// One receive. `failures`: how many have failed before it, in a row.
-    async fn round(&self, failures: u32) -> (u32, Round) {
+    /// One receive, after a pause. `failures`: how many have failed before it, in a row.
+    async fn round(&self, failures: u32, pause: Duration) -> (u32, Round) {
         let receive = async {
-            if failures > 0 {
-                tokio::time::sleep(backoff(&self.desk.random, failures, LONGEST_PAUSE)).await;
+            let pause = if failures > 0 { backoff(&self.desk.random, failures, LONGEST_PAUSE) } else { pause };
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
             }
             self.room(BATCH.min(self.settings.max_held).max(1)).await
         };
@@ -149,29 +163,30 @@ impl Poller {
         }
     }
 
-    /// How many failures in a row that makes, and how many long polls are wanted now.
-    fn ended(&self, (failures, round): (u32, Round), target: usize) -> (u32, usize) {
+    fn ended(&self, (failures, round): (u32, Round), target: usize) -> Next {
         match round {
-            Round::Stopped => (failures, target),
+            Round::Stopped => Next { failures, wanted: target, pause: Duration::ZERO },
             Round::Failed(error) => {
                 self.desk.tell(IntakeEvent::ReceiveFailed(error.outcome()));
                 let failures = if error.advice() == Advice::Retry { failures + 1 } else { failures.max(SLOW) + 1 };
                 self.health.failed(&self.desk.name, error);
-                (failures, (target / 2).max(1))
+                Next { failures, wanted: (target / 2).max(1), pause: Duration::ZERO }
             }
             Round::Received { messages, mut places, full, quick } => {
                 self.health.answered(&self.desk.name);
                 self.desk.tell(IntakeEvent::Received(messages.len()));
                 let wanted = match messages.len() {
-                    0 => target.saturating_sub(1).max(1),
                     _ if full => (target * 2).min(self.settings.pollers.max(1)),
+                    // Many long polls would end with a message each.
+                    few if few < BATCH / 2 => target.saturating_sub(1).max(1),
                     _ => target,
                 };
+                let pause = if full || messages.is_empty() { Duration::ZERO } else { LINGER };
                 for message in messages {
                     self.deliver(message, &mut places);
                 }
                 // A server that does not wait when it has nothing must not be asked without pause.
-                (if quick { (failures + 1).min(SLOW / 2) } else { 0 }, wanted)
+                Next { failures: if quick { (failures + 1).min(SLOW / 2) } else { 0 }, wanted, pause }
             }
         }
     }
