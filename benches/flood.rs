@@ -6,6 +6,7 @@ use serde_json::json;
 use sundown::{
     domain::{Moment, MomentExt as _},
     sim::{
+        World,
         aws::{InstanceSpec, QueueSettings, SpotAction},
         kube::{PodShape, PodSpec},
     },
@@ -28,13 +29,13 @@ pub fn flood() -> Vec<Figure> {
 }
 
 /// Instances of another cluster.
-fn strangers(stage: &Stage) -> Vec<String> {
+pub fn strangers(world: &World) -> Vec<String> {
     let tags = || BTreeMap::from([("kubernetes.io/cluster/another".to_owned(), "owned".to_owned())]);
-    (0..NODES).map(|_| stage.world.aws.create_instance(InstanceSpec { tags: tags(), ..InstanceSpec::default() })).collect()
+    (0..NODES).map(|_| world.aws.create_instance(InstanceSpec { tags: tags(), ..InstanceSpec::default() })).collect()
 }
 
 /// A message about an instance of another cluster: a spot notice, a hook that is not ours, an end.
-fn body(stage: &Stage, i: usize, instance: &str) -> String {
+pub fn body(i: usize, instance: &str) -> String {
     let (source, kind, detail) = match i % 4 {
         0 => (
             "aws.autoscaling",
@@ -50,14 +51,14 @@ fn body(stage: &Stage, i: usize, instance: &str) -> String {
     };
     let event = json!({
         "version": "0", "id": format!("12345678-1234-1234-1234-{i:012}"), "detail-type": kind, "source": source, "account": "123456789012",
-        "time": stage.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(), "region": "eu-west-1", "resources": [], "detail": detail,
+        "time": Moment::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(), "region": "eu-west-1", "resources": [], "detail": detail,
     });
     event.to_string()
 }
 
 /// From the first receive to the last delete.
-fn span(stage: &Stage, from: Moment) -> f64 {
-    let calls = stage.world.aws.calls();
+pub fn span(world: &World, from: Moment) -> f64 {
+    let calls = world.aws.calls();
     let first = calls.iter().find(|c| c.at >= from && c.api == "sqs:ReceiveMessage").unwrap().at;
     let last = calls.iter().rev().find(|c| c.api == "sqs:DeleteMessageBatch").unwrap().at;
     last.since_or_zero(first).as_secs_f64()
@@ -73,15 +74,15 @@ async fn foreign() -> Figure {
     let stage = Stage::new("flood", settings()).await;
     // What a foreign message costs must not grow with the cluster.
     stage.spot_group(5000);
-    let strangers = strangers(&stage);
+    let strangers = strangers(&stage.world);
     let bare = bare(&stage, &strangers).await;
     let (from, batches) = (stage.clock.now(), stage.world.aws.count("sqs:DeleteMessageBatch"));
     for i in 0..MESSAGES {
-        stage.world.aws.send_event(stage.world.queue(), &body(&stage, i, &strangers[i % NODES]));
+        stage.world.aws.send_event(stage.world.queue(), &body(i, &strangers[i % NODES]));
     }
     let service = stage.start();
     emptied(&stage, stage.world.queue(), batches).await;
-    let rate = MESSAGES as f64 / span(&stage, from);
+    let rate = MESSAGES as f64 / span(&stage.world, from);
     drop(service);
     Figure {
         name: "flood",
@@ -95,13 +96,18 @@ async fn foreign() -> Figure {
 
 /// The queue alone: what the SDK and the server need to receive and delete.
 async fn bare(stage: &Stage, strangers: &[String]) -> f64 {
-    use aws_sdk_sqs::types::DeleteMessageBatchRequestEntry as Entry;
     let url = stage.world.aws.create_queue("bare", QueueSettings::default());
     for i in 0..MESSAGES {
-        stage.world.aws.send_event("bare", &body(stage, i, &strangers[i % NODES]));
+        stage.world.aws.send_event("bare", &body(i, &strangers[i % NODES]));
     }
     let from = stage.clock.now();
-    let sqs = stage.bare_sqs();
+    take_all(stage.bare_sqs(), url, true).await;
+    MESSAGES as f64 / span(&stage.world, from)
+}
+
+/// Receives whatever a queue has over 16 connections, and deletes it or not.
+pub async fn take_all(sqs: aws_sdk_sqs::Client, url: String, delete: bool) {
+    use aws_sdk_sqs::types::DeleteMessageBatchRequestEntry as Entry;
     let worker = || {
         let (sqs, url) = (sqs.clone(), url.clone());
         tokio::spawn(async move {
@@ -109,6 +115,9 @@ async fn bare(stage: &Stage, strangers: &[String]) -> f64 {
                 let received = sqs.receive_message().queue_url(&url).max_number_of_messages(10).send().await.unwrap().messages.unwrap_or_default();
                 if received.is_empty() {
                     return;
+                }
+                if !delete {
+                    continue;
                 }
                 let entry = |(i, m): (usize, &aws_sdk_sqs::types::Message)| {
                     Entry::builder().id(i.to_string()).set_receipt_handle(m.receipt_handle.clone()).build().unwrap()
@@ -122,7 +131,6 @@ async fn bare(stage: &Stage, strangers: &[String]) -> f64 {
     for worker in workers {
         worker.await.unwrap();
     }
-    MESSAGES as f64 / span(stage, from)
 }
 
 /// A third of the messages is about nodes that are drained already.
@@ -135,7 +143,7 @@ async fn known() -> (Figure, Figure) {
         let shape = PodShape { grace: slow, stop: slow, ..PodShape::default() };
         stage.world.kube.add_pod(&PodSpec::on(&node, "shop", format!("slow-{instance}")).shape(shape));
     }
-    let strangers = strangers(&stage);
+    let strangers = strangers(&stage.world);
     let service = stage.service().await;
     let begun = stage.clock.now();
     for instance in &ours {
@@ -150,7 +158,7 @@ async fn known() -> (Figure, Figure) {
     let (from, batches) = (stage.clock.now(), stage.world.aws.count("sqs:DeleteMessageBatch"));
     for i in 0..MESSAGES {
         let (kind, instances) = if i % 3 == 0 { (2, &ours) } else { (i, &strangers) };
-        stage.world.aws.send_event(stage.world.queue(), &body(&stage, kind, &instances[i % NODES]));
+        stage.world.aws.send_event(stage.world.queue(), &body(kind, &instances[i % NODES]));
     }
     emptied(&stage, stage.world.queue(), batches).await;
     let patches = stage.asked(from).iter().filter(|r| r.verb == "patch" && r.resource == "nodes").count();
@@ -158,7 +166,7 @@ async fn known() -> (Figure, Figure) {
     let rate = Figure {
         name: "flood-known",
         what: format!("{MESSAGES} messages sent while it runs, a third of them repeats for {NODES} nodes that are being drained"),
-        value: MESSAGES as f64 / span(&stage, from),
+        value: MESSAGES as f64 / span(&stage.world, from),
         unit: "/s",
         bar: Bar::None,
         baseline: None,

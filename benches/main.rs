@@ -25,9 +25,16 @@ mod drains;
 mod flood;
 mod memory;
 mod pure;
+mod real;
 mod report;
 mod stage;
 
+#[allow(dead_code, reason = "what only tests need of it")]
+#[path = "../tests/control-plane/cluster.rs"]
+mod cluster;
+#[allow(dead_code, reason = "what only tests need of it")]
+#[path = "../tests/control-plane/stage.rs"]
+mod control_plane;
 #[allow(dead_code, reason = "what only tests need of it")]
 #[path = "../tests/binary/process.rs"]
 mod process;
@@ -50,6 +57,15 @@ const BENCHES: &[Bench] = &[
     (&["memory-drains"], memory::drains),
     (&["memory-nodes"], memory::nodes),
     (&["size"], memory::size),
+    (&["real-burst-100"], real::hundred),
+    (&["real-burst-1000"], real::thousand),
+    (&["real-evictions", "real-evictions-calls", "real-evictions-reads"], real::evictions),
+    (&["real-budget"], real::budget),
+    (&["real-flood-known", "real-flood"], real::flood),
+    (&["real-ready", "real-memory-nodes"], real::nodes),
+    (&["real-memory-100", "real-memory-1000"], real::drains),
+    (&["real-takeover-term", "real-takeover-kill", "real-takeover-missed"], real::takeover),
+    (&["real-watches-8", "real-watches-32", "real-watches-128", "real-watches-512"], real::watches),
 ];
 
 fn main() -> ExitCode {

@@ -34,8 +34,15 @@ pub struct Cluster {
     port: u16,
     etcd: [u16; 2],
     ca: Vec<u8>,
-    /// What the API server is told beside what every test needs.
-    flags: Vec<String>,
+    /// What the API server and the controller manager are told beside what every test needs.
+    flags: [Vec<String>; 2],
+}
+
+/// What a cluster is told beside what every test needs.
+#[derive(Default)]
+pub struct Flags<'a> {
+    pub api_server: &'a [&'a str],
+    pub controllers: &'a [&'a str],
 }
 
 /// Where the programs are, as `tests/control-plane/build` says; `None`: nobody built them.
@@ -52,13 +59,13 @@ fn free_port() -> u16 {
 }
 
 impl Cluster {
-    /// Starts one, its API server with these flags beside the usual ones, and waits until it is ready.
-    pub async fn start(tools: PathBuf, flags: &[&str]) -> Self {
+    /// Starts one and waits until it is ready.
+    pub async fn start(tools: PathBuf, flags: &Flags<'_>) -> Self {
         for left in (0..TRIES).rev() {
             let folder = Folder::new();
             let ca = certificates(folder.path());
             let etcd = [free_port(), free_port()];
-            let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+            let flags = [flags.api_server, flags.controllers].map(|of| of.iter().map(|&flag| flag.to_owned()).collect());
             let mut cluster = Self { processes: BTreeMap::new(), folder, tools: tools.clone(), port: free_port(), etcd, ca, flags };
             cluster.write_settings();
             cluster.start_etcd();
@@ -77,6 +84,12 @@ impl Cluster {
 
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+
+    /// The process id of one of its programs.
+    #[allow(dead_code, reason = "what only benchmarks need of it")]
+    pub fn process(&self, name: &str) -> u32 {
+        self.processes[name].id()
     }
 
     /// Where its programs are, `kubectl` among them.
@@ -117,9 +130,10 @@ impl Cluster {
             });
             fs::write(self.kubeconfig(token), config.to_string()).unwrap();
         }
-        // Every call with its verb and its answer, without bodies.
-        let policy =
-            json!({ "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{ "level": "Metadata" }] });
+        // Every call with its verb and its answer; what the disruption controller says with its body too.
+        let budgets = json!({ "level": "RequestResponse", "resources": [{ "group": "policy", "resources": ["poddisruptionbudgets/status"] }] });
+        let rules = json!([budgets, { "level": "Metadata" }]);
+        let policy = json!({ "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules });
         fs::write(self.path("audit-policy.json"), policy.to_string()).unwrap();
         fs::write(self.path("stages.yaml"), include_str!("stages.yaml")).unwrap();
     }
@@ -173,8 +187,10 @@ impl Cluster {
             "--service-cluster-ip-range=10.0.0.0/16".to_owned(),
             format!("--audit-policy-file={}", file("audit-policy.json")),
             format!("--audit-log-path={}", file("audit.log")),
+            // In one file.
+            "--audit-log-maxsize=100000".to_owned(),
         ];
-        self.run("kube-apiserver", &[&args[..], &self.flags].concat());
+        self.run("kube-apiserver", &[&args[..], &self.flags[0]].concat());
     }
 
     async fn ready(&mut self) -> Result<(), String> {
@@ -206,7 +222,8 @@ impl Cluster {
         let [manager, scheduler] = [free_port(), free_port()].map(|port| ["--bind-address=127.0.0.1".to_owned(), format!("--secure-port={port}")]);
         let no_election = "--leader-elect=false".to_owned();
         let of = |more: &[String]| [&[kubeconfig.clone(), no_election.clone()], &quick[..], more].concat();
-        self.run("kube-controller-manager", &of(&manager));
+        let controllers = [&of(&manager)[..], &self.flags[1]].concat();
+        self.run("kube-controller-manager", &controllers);
         self.run("kube-scheduler", &of(&scheduler));
         let stages = format!("--config={}", self.path("stages.yaml").display());
         let kwok = [

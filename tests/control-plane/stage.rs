@@ -16,7 +16,7 @@ use sundown::{
 };
 
 use crate::{
-    cluster::{ADMIN, Cluster, SUNDOWN},
+    cluster::{ADMIN, Cluster, Flags, SUNDOWN},
     process::{LIMIT, Process, sundown},
 };
 
@@ -32,11 +32,17 @@ pub struct Stage {
 impl Stage {
     /// `None`, and it is said why, where there is no control plane to be had.
     pub async fn new(seed: u64) -> Option<Self> {
-        Self::with(seed, &[]).await
+        Self::of(seed, &Flags::default()).await
     }
 
     /// As [`new`](Self::new), with flags for the API server.
+    #[allow(dead_code, reason = "what only tests need of it")]
     pub async fn with(seed: u64, flags: &[&str]) -> Option<Self> {
+        Self::of(seed, &Flags { api_server: flags, ..Flags::default() }).await
+    }
+
+    /// As [`new`](Self::new), with flags.
+    pub async fn of(seed: u64, flags: &Flags<'_>) -> Option<Self> {
         let Some(tools) = crate::cluster::tools() else {
             eprintln!("skipped: SUNDOWN_CONTROL_PLANE is not set; see tests/control-plane/build");
             return None;
@@ -53,7 +59,12 @@ impl Stage {
 
     /// A group with a terminate hook `drain`, with ready Nodes. Its instances.
     pub async fn group(&self, nodes: usize) -> Vec<String> {
-        let hook = HookSpec { heartbeat_timeout: Duration::from_mins(5), default_result: HookResult::Continue, ..HookSpec::terminating("drain") };
+        self.group_of(nodes, Duration::from_mins(5)).await
+    }
+
+    /// As [`group`](Self::group), with this heartbeat timeout.
+    pub async fn group_of(&self, nodes: usize, heartbeat_timeout: Duration) -> Vec<String> {
+        let hook = HookSpec { heartbeat_timeout, default_result: HookResult::Continue, ..HookSpec::terminating("drain") };
         self.join(self.world.add_group(GroupSpec { replace_after: None, ..GroupSpec::new("asg", nodes) }, &[hook])).await
     }
 

@@ -1,0 +1,154 @@
+//! A control plane with as many nodes and pods as a figure needs, and who does the same without any thought.
+
+use std::{future::Future, time::Duration};
+
+use futures::{StreamExt, stream};
+use http::{Method, Request};
+use serde_json::{Value, json};
+use sundown::{domain::Moment, sim::aws::InstanceSpec};
+
+use super::audit::{Audit, Call};
+use crate::{
+    cluster::{ADMIN, Flags},
+    control_plane::{Stage, node_name},
+};
+
+/// Connections of a bare client.
+pub const WIDTH: usize = 32;
+/// How often what is timed is done; the median counts.
+pub const RUNS: usize = 5;
+/// How long anything may take before the benchmark gives up.
+const LIMIT: Duration = Duration::from_mins(10);
+
+pub struct Bench {
+    pub stage: Stage,
+    client: kube::Client,
+}
+
+impl Bench {
+    /// Nodes here are never silent: without a kubelet (or kwok) behind them the node controller would write on them all the time.
+    pub async fn start() -> Self {
+        let flags = Flags { controllers: &["--controllers=*,-node-lifecycle-controller"], ..Flags::default() };
+        let stage = Stage::of(1, &flags).await.expect("SUNDOWN_CONTROL_PLANE says where it is: benches/run sets it");
+        let client = stage.cluster.client(ADMIN);
+        Self { stage, client }
+    }
+
+    /// Instances of this cluster that belong to no group.
+    pub fn instances(&self, count: usize) -> Vec<String> {
+        let tag = (format!("kubernetes.io/cluster/{}", self.stage.world.cluster()), "owned".to_owned());
+        let spec = InstanceSpec { spot: true, tags: [tag].into(), ..InstanceSpec::default() };
+        (0..count).map(|_| self.stage.world.aws.create_instance(spec.clone())).collect()
+    }
+
+    /// Their Nodes, ready, with so much in an annotation; with kwok behind them or with nobody.
+    pub async fn nodes(&self, instances: &[String], kib: usize, kwok: bool) {
+        let padding = "x".repeat(kib * 1024);
+        let node = |instance: &String| {
+            let name = node_name(instance);
+            let by = if kwok { ("kwok.x-k8s.io/node", "fake") } else { ("example.com/node", "bare") };
+            let annotations = json!({ by.0: by.1, "example.com/padding": padding });
+            let labels = json!({ "kubernetes.io/hostname": name, "topology.kubernetes.io/zone": "eu-west-1a", "kubernetes.io/os": "linux" });
+            let metadata = json!({ "name": name, "labels": labels, "annotations": annotations });
+            let spec = json!({ "providerID": format!("aws:///eu-west-1a/{instance}") });
+            json!({ "apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec })
+        };
+        self.all(instances.iter().map(|i| request(Method::POST, "/api/v1/nodes", &node(i)))).await;
+        if !kwok {
+            let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
+            let patch = |i: &String| request(Method::PATCH, &format!("/api/v1/nodes/{}/status", node_name(i)), &ready);
+            self.all(instances.iter().map(patch)).await;
+        }
+    }
+
+    /// So many bare pods on each of these nodes, running, which take a minute to stop; with so much in an annotation.
+    pub async fn pods(&self, instances: &[String], each: usize, kib: usize) {
+        let padding = "x".repeat(kib * 1024);
+        let pod = |instance: &String, i: usize| {
+            let annotations = json!({ "test.sundown.dev/stop-after": "60s", "example.com/padding": padding });
+            let metadata = json!({ "name": format!("pod-{instance}-{i}"), "annotations": annotations });
+            let containers = json!([{ "name": "main", "image": "none" }]);
+            let spec = json!({ "nodeName": node_name(instance), "terminationGracePeriodSeconds": 60, "containers": containers });
+            request(
+                Method::POST,
+                "/api/v1/namespaces/default/pods",
+                &json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec }),
+            )
+        };
+        self.all(instances.iter().flat_map(|instance| (0..each).map(move |i| (instance, i))).map(|(instance, i)| pod(instance, i))).await;
+        let others = "/api/v1/namespaces/default/pods?fieldSelector=status.phase%21%3DRunning&limit=1";
+        self.until("all pods run", || async {
+            let list: Value = self.client.request(get(others)).await.unwrap();
+            list["items"].as_array().unwrap().is_empty()
+        })
+        .await;
+    }
+
+    /// Takes Nodes and pods away.
+    pub async fn clear(&self) {
+        for path in ["/api/v1/nodes", "/api/v1/namespaces/default/pods?gracePeriodSeconds=0"] {
+            let _: Value = self.client.request(request(Method::DELETE, path, &Value::Null)).await.unwrap();
+        }
+    }
+
+    /// Sends these over 32 connections; all must be granted.
+    pub async fn all(&self, requests: impl Iterator<Item = Request<Vec<u8>>>) {
+        let answers = stream::iter(requests).map(|request| self.client.request_text(request)).buffer_unordered(WIDTH);
+        answers.for_each(|answer| async move { drop(answer.unwrap()) }).await;
+    }
+
+    pub fn client(&self) -> &kube::Client {
+        &self.client
+    }
+
+    pub fn audit(&self) -> Audit {
+        Audit::from_now(self.stage.cluster.folder.path().join("audit.log"))
+    }
+
+    /// Waits until this is so. It is looked at seldom: looking costs what is measured.
+    pub async fn until<F: Future<Output = bool>>(&self, what: &str, mut holds: impl FnMut() -> F) {
+        let end = std::time::Instant::now() + LIMIT;
+        while !holds().await {
+            assert!(std::time::Instant::now() < end, "it does not happen that {what}");
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+
+    /// Messages in the queue, visible or not.
+    pub fn in_queue(&self) -> usize {
+        let queue = self.stage.world.aws.queue(self.stage.world.queue()).unwrap();
+        queue.visible + queue.in_flight
+    }
+}
+
+/// A request with a JSON body; a PATCH is a merge patch.
+pub fn request(method: Method, path: &str, body: &Value) -> Request<Vec<u8>> {
+    let kind = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+    let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(body).unwrap() };
+    Request::builder().method(method).uri(path).header("content-type", kind).body(body).unwrap()
+}
+
+pub fn get(path: &str) -> Request<Vec<u8>> {
+    Request::get(path).body(Vec::new()).unwrap()
+}
+
+/// What an accept writes, without anybody who reads it.
+pub fn bare_accept(instance: &str) -> Request<Vec<u8>> {
+    let record =
+        json!({"version": 1, "interruptions": [{"kind": "spot", "event": "12345678-1234-1234-1234-123456789012", "at": "2026-03-04T05:06:07Z"}]});
+    let metadata = json!({ "annotations": { "example.com/record": record.to_string() }, "labels": { "example.com/excluded": "yes" } });
+    let taint = json!({ "key": "example.com/interruption", "value": "spot", "effect": "NoSchedule" });
+    let body = json!({ "metadata": metadata, "spec": { "unschedulable": true, "taints": [taint] } });
+    request(Method::PATCH, &format!("/api/v1/nodes/{}", node_name(instance)), &body)
+}
+
+/// From a moment to the last of these answers, in seconds.
+pub fn until_last<'a>(from: Moment, calls: impl Iterator<Item = &'a Call>) -> f64 {
+    let last = calls.map(|c| c.answered).max().expect("there are calls");
+    last.duration_since(from).as_secs_f64()
+}
+
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,141 @@
+//! Many pods at once.
+
+use std::fs;
+
+use http::Method;
+use serde_json::json;
+use sundown::{domain::Moment, sim::aws::SpotAction};
+
+use super::{
+    audit::Call,
+    bench::{Bench, RUNS, median, request, until_last},
+};
+use crate::{
+    report::{Bar, Baseline, Figure},
+    stage::block_on,
+};
+
+const NODES: usize = 100;
+const PODS: usize = 30;
+
+fn evict(instance: &str, i: usize) -> http::Request<Vec<u8>> {
+    let name = format!("pod-{instance}-{i}");
+    let body = json!({ "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": name, "namespace": "default" } });
+    request(Method::POST, &format!("/api/v1/namespaces/default/pods/{name}/eviction"), &body)
+}
+
+fn removes(call: &Call) -> bool {
+    call.verb == "create" && call.resource == "pods/eviction" || call.verb == "delete" && call.resource == "pods"
+}
+
+/// A hundred nodes of thirty pods.
+pub fn evictions() -> Vec<Figure> {
+    let runs = block_on(async {
+        let bench = Bench::start().await;
+        let service = bench.stage.leader("sundown", &[]).await;
+        let mut runs = Vec::new();
+        for run in 0..RUNS {
+            let instances = prepared(&bench).await;
+            let (audit, begun) = (bench.audit(), Moment::now());
+            bench.all(instances.iter().flat_map(|instance| (0..PODS).map(move |i| evict(instance, i)))).await;
+            let bare = until_last(begun, audit.calls().iter().filter(|c| removes(c)));
+            bench.clear().await;
+
+            let instances = prepared(&bench).await;
+            let (audit, begun) = (bench.audit(), Moment::now());
+            for instance in &instances {
+                bench.stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
+            }
+            let evicted = |calls: &[Call]| calls.iter().filter(|c| c.is_by_sundown() && c.did("create", "pods/eviction")).count();
+            bench.until("every pod is evicted", || async { evicted(&audit.calls()) >= NODES * PODS }).await;
+            let calls: Vec<_> = audit.calls().into_iter().filter(Call::is_by_sundown).collect();
+            let ours = until_last(begun, calls.iter().filter(|c| c.did("create", "pods/eviction")));
+            let removing = calls.iter().filter(|c| removes(c)).count();
+            let reading = calls.iter().filter(|c| c.resource == "pods" && ["get", "list"].contains(&c.verb.as_str())).count();
+            eprintln!("  run {}: {ours:.2} s, bare {bare:.2} s, {removing} evictions and deletes, {reading} reads of pods", run + 1);
+            runs.push((ours, bare, removing, reading));
+            bench.clear().await;
+        }
+        drop(service);
+        runs
+    });
+    let middle = |of: fn(&(f64, f64, usize, usize)) -> f64| median(runs.iter().map(of).collect());
+    let (ours, bare) = (middle(|r| r.0), middle(|r| r.1));
+    let most = |of: fn(&(f64, f64, usize, usize)) -> usize| runs.iter().map(of).max().unwrap() as f64;
+    vec![
+        Figure {
+            name: "real-evictions",
+            what: format!("{NODES} nodes of {PODS} pods at once on a real control plane: the last evicted after, median of {RUNS}"),
+            value: ours,
+            unit: "s",
+            bar: Bar::Most(1.15 * bare),
+            baseline: Some(Baseline { what: "a bare client: the same evictions over 32 connections", value: bare, floor: Bar::Most(25.0) }),
+        },
+        Figure {
+            name: "real-evictions-calls",
+            what: "evictions and deletes a pod in that, the most of these runs".to_owned(),
+            value: most(|r| r.2) / (NODES * PODS) as f64,
+            unit: "calls",
+            bar: Bar::Most(1.05),
+            baseline: None,
+        },
+        Figure {
+            name: "real-evictions-reads",
+            what: "GETs and LISTs of pods a node in that, the most of these runs".to_owned(),
+            value: most(|r| r.3) / NODES as f64,
+            unit: "calls",
+            bar: Bar::Most(2.0),
+            baseline: None,
+        },
+    ]
+}
+
+async fn prepared(bench: &Bench) -> Vec<String> {
+    let instances = bench.instances(NODES);
+    bench.nodes(&instances, 0, true).await;
+    bench.pods(&instances, PODS, 0).await;
+    instances
+}
+
+/// Memory with as many drains at once.
+pub fn drains() -> Vec<Figure> {
+    [("real-memory-100", 100, 64.0), ("real-memory-1000", 1000, 64.0)].map(|(name, nodes, bar)| block_on(peak(name, nodes, bar))).into()
+}
+
+/// Pods of 8 KiB.
+const POD_KIB: usize = 8;
+
+async fn peak(name: &'static str, nodes: usize, bar: f64) -> Figure {
+    let bench = Bench::start().await;
+    let mut idle = bench.stage.leader("idle", &[]).await;
+    let baseline = Baseline { what: "the process in an empty cluster", value: status(idle.id(), "VmRSS"), floor: Bar::Most(25.0) };
+    idle.signal("TERM");
+    idle.ended().await;
+    let instances = bench.instances(nodes);
+    bench.nodes(&instances, 0, true).await;
+    bench.pods(&instances, PODS, POD_KIB).await;
+    let mut service = bench.stage.leader("sundown", &[]).await;
+    let audit = bench.audit();
+    for instance in &instances {
+        bench.stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
+    }
+    service.counts("drains_active", nodes as f64).await;
+    let evicted = || async { audit.calls().iter().filter(|c| c.is_by_sundown() && c.did("create", "pods/eviction")).count() >= nodes * PODS };
+    bench.until("every pod is evicted", evicted).await;
+    Figure {
+        name,
+        what: format!("peak with {nodes} drains of {PODS} pods of {POD_KIB} KiB at once, on a real control plane"),
+        value: status(service.id(), "VmHWM"),
+        unit: "MB",
+        bar: Bar::Most(bar),
+        baseline: Some(baseline),
+    }
+}
+
+/// A line of `/proc/PID/status`, in MB.
+pub fn status(process: u32, field: &str) -> f64 {
+    let text = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = text.lines().find_map(|l| l.strip_prefix(field)?.strip_prefix(':')).unwrap();
+    let kib: f64 = line.trim().trim_end_matches(" kB").parse().unwrap();
+    kib * 1024.0 / 1e6
+}

@@ -1,0 +1,106 @@
+//! A queue full of what is for others, with a third for nodes of ours and without.
+
+use std::time::Instant;
+
+use sundown::{domain::Moment, sim::aws::QueueSettings};
+
+use super::{
+    bench::{Bench, RUNS, bare_accept, median, until_last},
+    burst::accepts,
+};
+use crate::{
+    control_plane::node_name,
+    flood::{body, strangers, take_all},
+    report::{Bar, Baseline, Figure},
+    stage::block_on,
+};
+
+const MESSAGES: usize = 15_000;
+const NODES: usize = 1000;
+
+pub fn flood() -> Vec<Figure> {
+    block_on(async { vec![mixed().await, foreign().await] })
+}
+
+/// Puts the messages on a queue; every third is a spot notice for one of `ours`, if there are any.
+fn send(bench: &Bench, queue: &str, strangers: &[String], ours: &[String]) {
+    for i in 0..MESSAGES {
+        let (kind, instances) = if i % 3 == 0 && !ours.is_empty() { (2, ours) } else { (i, strangers) };
+        // Each of them comes up in turn, whatever the length of the list.
+        bench.stage.world.aws.send_event(queue, &body(kind, &instances[i / 3 % instances.len()]));
+    }
+}
+
+/// Seconds that the queue alone takes to give them all.
+async fn receive(bench: &Bench, strangers: &[String], delete: bool, run: usize) -> f64 {
+    let name = format!("bare-{run}");
+    let url = bench.stage.world.aws.create_queue(&name, QueueSettings::default());
+    send(bench, &name, strangers, &[]);
+    let sqs = aws_sdk_sqs::Client::new(&bench.stage.world.aws.sdk_config_at(&bench.stage.aws_url()));
+    let begun = Instant::now();
+    take_all(sqs, url, delete).await;
+    begun.elapsed().as_secs_f64()
+}
+
+async fn mixed() -> Figure {
+    let bench = Bench::start().await;
+    let strangers = strangers(&bench.stage.world);
+    let mut service = bench.stage.leader("sundown", &[]).await;
+    let (mut ours, mut bare) = (Vec::new(), Vec::new());
+    for run in 0..RUNS {
+        let instances = bench.instances(NODES);
+        bench.nodes(&instances, 0, false).await;
+        let (audit, begun) = (bench.audit(), Moment::now());
+        bench.all(instances.iter().map(|i| bare_accept(i))).await;
+        let patches = until_last(begun, audit.calls().iter().filter(|c| c.did("patch", "nodes")));
+        bench.clear().await;
+        bare.push(patches + receive(&bench, &strangers, false, run).await);
+
+        let instances = bench.instances(NODES);
+        bench.nodes(&instances, 0, false).await;
+        service.answers("/metrics", "it knows the nodes", |_, text| text.contains(&format!("\nsundown_nodes {NODES}\n"))).await;
+        let (audit, begun) = (bench.audit(), Moment::now());
+        send(&bench, bench.stage.world.queue(), &strangers, &instances);
+        bench.until("every message is deleted", || async { bench.in_queue() == 0 }).await;
+        let calls = audit.calls();
+        let accepts = accepts(&calls);
+        assert!(instances.iter().all(|i| accepts.contains_key(&node_name(i))), "every node is cordoned");
+        let deleted = bench.stage.world.aws.calls().iter().rev().find(|c| c.api == "sqs:DeleteMessageBatch").unwrap().at;
+        ours.push(until_last(begun, accepts.into_values()).max(deleted.duration_since(begun).as_secs_f64()));
+        eprintln!("  run {}: {:.2} s, bare {:.2} s", run + 1, ours[run], bare[run]);
+        service.answers("/metrics", "nothing is drained", |_, text| text.contains("\nsundown_drains_active 0\n")).await;
+        bench.clear().await;
+    }
+    let bare = median(bare);
+    Figure {
+        name: "real-flood-known",
+        what: format!("{MESSAGES} messages, a third of them for {NODES} nodes: all cordoned and deleted after, median of {RUNS}"),
+        value: median(ours),
+        unit: "s",
+        bar: Bar::Most(1.25 * bare),
+        baseline: Some(Baseline { what: "a bare client: the PATCHes, and the receives of as many messages", value: bare, floor: Bar::Most(10.0) }),
+    }
+}
+
+async fn foreign() -> Figure {
+    let bench = Bench::start().await;
+    let strangers = strangers(&bench.stage.world);
+    let _service = bench.stage.leader("sundown", &[]).await;
+    let (mut ours, mut bare) = (Vec::new(), Vec::new());
+    for run in 0..RUNS {
+        bare.push(MESSAGES as f64 / receive(&bench, &strangers, true, run).await);
+        let begun = Moment::now();
+        send(&bench, bench.stage.world.queue(), &strangers, &[]);
+        bench.until("every message is deleted", || async { bench.in_queue() == 0 }).await;
+        let deleted = bench.stage.world.aws.calls().iter().rev().find(|c| c.api == "sqs:DeleteMessageBatch").unwrap().at;
+        ours.push(MESSAGES as f64 / deleted.duration_since(begun).as_secs_f64());
+    }
+    Figure {
+        name: "real-flood",
+        what: format!("{MESSAGES} messages about {NODES} instances of another cluster, decided and deleted, median of {RUNS}"),
+        value: median(ours),
+        unit: "/s",
+        bar: Bar::Least(10_000.0),
+        baseline: Some(Baseline { what: "a bare client: receive and delete over 16 connections", value: median(bare), floor: Bar::Least(8_000.0) }),
+    }
+}
