@@ -61,12 +61,22 @@ async fn times(nodes: usize) -> (f64, f64) {
         let accepts = accepts(&calls);
         assert!(instances.iter().all(|i| accepts.contains_key(&node_name(i))), "every node is cordoned");
         ours.push(until_last(begun, accepts.into_values()));
-        eprintln!("  run {}: {:.2} s, bare {:.2} s", run + 1, ours[run], bare[run]);
+        let end = begun.checked_add(jiff::SignedDuration::from_secs_f64(ours[run])).unwrap();
+        eprintln!("  run {}: {:.2} s, bare {:.2} s; answered meanwhile: {:?}", run + 1, ours[run], bare[run], kinds(&calls, end));
         // Drains of empty nodes end by themselves.
         service.answers("/metrics", "nothing is drained", |_, text| text.contains("\nsundown_drains_active 0\n")).await;
         bench.clear().await;
     }
     (median(ours), median(bare))
+}
+
+/// What Sundown had asked for and been answered by then.
+fn kinds(calls: &[Call], until: Moment) -> BTreeMap<String, usize> {
+    let mut kinds = BTreeMap::new();
+    for call in calls.iter().filter(|c| c.is_by_sundown() && c.answered <= until) {
+        *kinds.entry(format!("{} {} {}", call.verb, call.resource, call.code)).or_default() += 1;
+    }
+    kinds
 }
 
 /// The first PATCH of each Node.
