@@ -14,8 +14,11 @@
     reason = "tests: a panic is how they fail, and they run in real time"
 )]
 
+mod audit;
 mod cluster;
 mod draining;
+mod failing;
+mod hands;
 #[allow(dead_code, reason = "what only tests of the embedded servers need of it")]
 #[path = "../binary/process.rs"]
 mod process;
