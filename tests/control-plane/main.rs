@@ -19,6 +19,8 @@ mod cluster;
 mod draining;
 mod failing;
 mod hands;
+mod nodes;
+mod people;
 #[allow(dead_code, reason = "what only tests of the embedded servers need of it")]
 #[path = "../binary/process.rs"]
 mod process;
