@@ -24,5 +24,6 @@ mod people;
 #[allow(dead_code, reason = "what only tests of the embedded servers need of it")]
 #[path = "../binary/process.rs"]
 mod process;
+mod replicas;
 mod shell;
 mod stage;
