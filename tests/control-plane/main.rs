@@ -25,5 +25,6 @@ mod people;
 #[path = "../binary/process.rs"]
 mod process;
 mod replicas;
+mod rights;
 mod shell;
 mod stage;
