@@ -18,7 +18,7 @@ pub fn takeover() -> Vec<Figure> {
     block_on(async {
         let bench = Bench::start().await;
         // With hooks whose pods take a minute to stop, so that there is something to beat.
-        let instances = bench.stage.group_of(NODES, Duration::from_mins(1)).await;
+        let instances = bench.stage.group_beaten(NODES, Duration::from_mins(1)).await;
         bench.pods(&instances, PODS, 0).await;
         let mut leader = bench.stage.leader("sundown-0", &[]).await;
         for instance in &instances {

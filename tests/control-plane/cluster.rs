@@ -24,6 +24,14 @@ const TRIES: usize = 3;
 /// Who may do what: the first is of `system:masters`, Sundown has what `deploy/rbac.yaml` gives its service account.
 pub const ADMIN: &str = "admin-token";
 pub const SUNDOWN: &str = "sundown-token";
+/// How many tokens there are by which the audit log tells replicas apart.
+const REPLICAS: usize = 5;
+
+/// The same user as [`SUNDOWN`] with a uid of its own in the audit log: `sundown-N`.
+pub fn replica_token(n: usize) -> String {
+    assert!(n < REPLICAS, "there are tokens for {REPLICAS} replicas");
+    format!("{SUNDOWN}-{n}")
+}
 
 /// A running control plane.
 pub struct Cluster {
@@ -117,11 +125,13 @@ impl Cluster {
     }
 
     fn write_settings(&self) {
-        let tokens = format!(
-            "{ADMIN},admin,admin,\"system:masters\"\n{SUNDOWN},system:serviceaccount:sundown:sundown,sundown,\"system:serviceaccounts,system:serviceaccounts:sundown\"\n"
-        );
+        let replicas = (0..REPLICAS).map(|n| (replica_token(n), format!("sundown-{n}")));
+        let accounts: Vec<_> = [(SUNDOWN.to_owned(), "sundown".to_owned())].into_iter().chain(replicas).collect();
+        let groups = "\"system:serviceaccounts,system:serviceaccounts:sundown\"";
+        let line = |(token, uid): &(String, String)| format!("{token},system:serviceaccount:sundown:sundown,{uid},{groups}\n");
+        let tokens = format!("{ADMIN},admin,admin,\"system:masters\"\n") + &accounts.iter().map(line).collect::<String>();
         fs::write(self.path("tokens.csv"), tokens).unwrap();
-        for token in [ADMIN, SUNDOWN] {
+        for token in [ADMIN].into_iter().chain(accounts.iter().map(|(token, _)| token.as_str())) {
             let config = json!({
                 "apiVersion": "v1", "kind": "Config", "current-context": "test",
                 "clusters": [{ "name": "test", "cluster": { "server": self.url(), "certificate-authority": self.path("ca.pem") } }],
@@ -130,10 +140,14 @@ impl Cluster {
             });
             fs::write(self.kubeconfig(token), config.to_string()).unwrap();
         }
-        // Every call with its verb and its answer; what the disruption controller says with its body too.
+        // Every call with its verb and its answer; with bodies only what the disruption controller says, and Leases, whose holder is to be known.
         let budgets = json!({ "level": "RequestResponse", "resources": [{ "group": "policy", "resources": ["poddisruptionbudgets/status"] }] });
-        let rules = json!([budgets, { "level": "Metadata" }]);
-        let policy = json!({ "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules });
+        let leases =
+            json!({ "level": "Request", "namespaces": ["sundown"], "resources": [{ "group": "coordination.k8s.io", "resources": ["leases"] }] });
+        let policy = json!({
+            "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+            "rules": [budgets, leases, { "level": "Metadata" }],
+        });
         fs::write(self.path("audit-policy.json"), policy.to_string()).unwrap();
         fs::write(self.path("stages.yaml"), include_str!("stages.yaml")).unwrap();
     }
@@ -240,6 +254,26 @@ impl Cluster {
     /// Kills the API server. (Told to stop it would keep its port for as long as watches drain.)
     pub fn kill_api_server(&mut self) {
         self.processes.remove("kube-apiserver");
+    }
+
+    /// etcd forgets everything but what is now.
+    pub async fn compact(&self) {
+        let client = kube::Client::try_from(kube::Config::new(format!("http://127.0.0.1:{}", self.etcd[0]).parse().unwrap())).unwrap();
+        // Its API as JSON; 64-bit numbers are texts.
+        let ask = |path: &str, body: Value| http::Request::post(path).body(serde_json::to_vec(&body).unwrap()).unwrap();
+        let status: Value = client.request(ask("/v3/maintenance/status", json!({}))).await.unwrap();
+        let revision = &status["header"]["revision"];
+        client.request::<Value>(ask("/v3/kv/compaction", json!({ "revision": revision, "physical": true }))).await.unwrap();
+    }
+
+    /// Starts the API server on another port, where only who has this client finds it: one of several, which others cannot reach.
+    pub async fn start_api_server_elsewhere(&mut self) -> kube::Client {
+        let home = std::mem::replace(&mut self.port, free_port());
+        self.start_api_server();
+        self.ready().await.expect("it comes up elsewhere");
+        let client = self.client(ADMIN);
+        self.port = home;
+        client
     }
 
     /// Starts the API server again, and waits until it is ready.

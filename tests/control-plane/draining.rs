@@ -1,14 +1,9 @@
 //! From the queue to the completed hook.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 use sundown::sim::aws::{HookResult, SpotAction, Verdict};
 
-use crate::{
-    process::LIMIT,
-    stage::{Stage, condition, node_name},
-};
+use crate::stage::{Stage, condition, node_name};
 
 /// A Deployment whose pods stop after this much of their thirty seconds.
 fn deployment(name: &str, replicas: usize, stop: &str) -> Value {
@@ -57,15 +52,10 @@ fn allowed(stage: &Stage) -> Vec<(String, String, u64)> {
 }
 
 /// The Node of an instance, once its record says that it is released.
-async fn released(stage: &Stage, instance: &str) -> Value {
+pub(crate) async fn released(stage: &Stage, instance: &str) -> Value {
     let path = format!("/api/v1/nodes/{}", node_name(instance));
     let says_so = |n: &Value| n["metadata"]["annotations"]["sundown.dev/record"].as_str().is_some_and(|r| r.contains("\"released\""));
     stage.until("the record says so", &path, says_so).await
-}
-
-/// Evictions that were accepted.
-fn evictions(stage: &Stage) -> usize {
-    allowed(stage).iter().filter(|(verb, what, code)| (verb.as_str(), what.as_str(), *code) == ("create", "pods/eviction", 201)).count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -125,51 +115,4 @@ async fn a_spot_notice_empties_its_node_and_leaves_daemon_sets_alone() {
     stage.until("they are replaced", WEB, |d| d["status"]["readyReplicas"] == 4).await;
     allowed(&stage);
     drop(sundown);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_is_killed_in_mid_drain_is_followed_and_nothing_is_evicted_twice() {
-    let Some(stage) = Stage::new(3).await else { return };
-    let instances = stage.group(4).await;
-    web(&stage, "20s").await;
-    let mut first = stage.leader("sundown-0", &[]).await;
-    let mut second = stage.replica("sundown-1", &[]).await;
-    stage.world.aws.terminate(&instances[0], true);
-    let end = Instant::now() + LIMIT;
-    while evictions(&stage) == 0 {
-        assert!(Instant::now() < end, "nothing is evicted");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    first.signal("KILL");
-    first.ended().await;
-    let killed = Instant::now();
-    second.counts("leader", 1.0).await;
-    // The lease's duration and two seconds, and what a loaded machine takes to say so.
-    assert!(killed.elapsed() < Duration::from_secs(22), "it took {:?}", killed.elapsed());
-    let end = stage.completed(&instances[0]).await.end.unwrap();
-    assert_eq!((end.verdict, end.by.as_str()), (Verdict::Completed(HookResult::Continue), "AKIASUNDOWN"));
-    let pods = stage.pods_on(&node_name(&instances[0]), "default").await;
-    assert!(pods.is_empty(), "{pods:?}");
-    assert_eq!(evictions(&stage), 1, "one pod was on it");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_api_server_that_is_killed_in_mid_drain_costs_no_hook() {
-    let Some(mut stage) = Stage::new(4).await else { return };
-    let instances = stage.group(4).await;
-    web(&stage, "5s").await;
-    let mut sundown = stage.leader("sundown", &[]).await;
-    stage.world.aws.terminate(&instances[0], true);
-    let path = format!("/api/v1/nodes/{}", node_name(&instances[0]));
-    stage.until("it is accepted", &path, |n| n["spec"]["unschedulable"] == true).await;
-    stage.cluster.kill_api_server();
-    sundown.answers("/readyz", "it is not ready", |status, _| status == 503).await;
-    tokio::time::sleep(Duration::from_secs(20)).await;
-    assert!(stage.world.aws.actions().iter().all(|a| a.end.is_none()), "nothing is completed meanwhile");
-    stage.cluster.restart_api_server().await;
-    let end = stage.completed(&instances[0]).await.end.unwrap();
-    assert_eq!((end.verdict, end.by.as_str()), (Verdict::Completed(HookResult::Continue), "AKIASUNDOWN"));
-    assert!(stage.pods_on(&node_name(&instances[0]), "default").await.is_empty());
-    // An API server that has just come up refuses everybody with 403 until it has read its RBAC objects; that passes.
-    sundown.ready().await;
 }

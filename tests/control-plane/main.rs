@@ -14,10 +14,17 @@
     reason = "tests: a panic is how they fail, and they run in real time"
 )]
 
+mod audit;
 mod cluster;
 mod draining;
+mod failing;
+mod hands;
+mod nodes;
+mod people;
 #[allow(dead_code, reason = "what only tests of the embedded servers need of it")]
 #[path = "../binary/process.rs"]
 mod process;
+mod replicas;
+mod rights;
 mod shell;
 mod stage;

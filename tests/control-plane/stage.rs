@@ -59,11 +59,11 @@ impl Stage {
 
     /// A group with a terminate hook `drain`, with ready Nodes. Its instances.
     pub async fn group(&self, nodes: usize) -> Vec<String> {
-        self.group_of(nodes, Duration::from_mins(5)).await
+        self.group_beaten(nodes, Duration::from_mins(5)).await
     }
 
-    /// As [`group`](Self::group), with this heartbeat timeout.
-    pub async fn group_of(&self, nodes: usize, heartbeat_timeout: Duration) -> Vec<String> {
+    /// As [`group`](Self::group); its hook runs out without a heartbeat for so long.
+    pub async fn group_beaten(&self, nodes: usize, heartbeat_timeout: Duration) -> Vec<String> {
         let hook = HookSpec { heartbeat_timeout, default_result: HookResult::Continue, ..HookSpec::terminating("drain") };
         self.join(self.world.add_group(GroupSpec { replace_after: None, ..GroupSpec::new("asg", nodes) }, &[hook])).await
     }
@@ -86,18 +86,9 @@ impl Stage {
         instances
     }
 
-    async fn add_node(&self, name: &str, instance: &str, n: usize) {
-        let zone = ["eu-west-1a", "eu-west-1b", "eu-west-1c"][n % 3];
-        let node = json!({
-            "apiVersion": "v1", "kind": "Node",
-            "metadata": {
-                "name": name,
-                "labels": { "kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone, "kubernetes.io/os": "linux" },
-                "annotations": { "kwok.x-k8s.io/node": "fake" },
-            },
-            "spec": { "providerID": format!("aws:///{zone}/{instance}") },
-        });
-        self.create("/api/v1/nodes", &node).await;
+    /// Adds the Node of an instance.
+    pub async fn add_node(&self, name: &str, instance: &str, n: usize) {
+        self.create("/api/v1/nodes", &node(name, instance, n)).await;
     }
 
     /// Where the embedded AWS is.
@@ -168,15 +159,20 @@ impl Stage {
 
     /// Starts `sundown run` with the rights of `deploy/` and waits until it is ready.
     pub async fn replica(&self, name: &str, flags: &[&str]) -> Process {
+        let mut process = self.start(name, SUNDOWN, flags);
+        process.ready().await;
+        process
+    }
+
+    /// Starts `sundown run` with this token.
+    pub fn start(&self, name: &str, token: &str, flags: &[&str]) -> Process {
         let folder = self.cluster.folder.path();
         let mut command: Command = sundown(folder);
         command.args(["run", "--queue-url", &self.world.queue_url(), "--cluster-name", self.world.cluster()]);
         command.args(["--aws-endpoint-url", &self.aws.url(), "--admin-listen", "127.0.0.1:0", "--lease-namespace", "sundown"]);
-        command.arg("--kubeconfig").arg(self.cluster.kubeconfig(SUNDOWN)).args(flags);
+        command.arg("--kubeconfig").arg(self.cluster.kubeconfig(token)).args(flags);
         command.envs([("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"), ("AWS_SECRET_ACCESS_KEY", "not-a-secret"), ("AWS_EC2_METADATA_DISABLED", "true")]);
-        let mut process = Process::start(name, folder, &mut command);
-        process.ready().await;
-        process
+        Process::start(name, folder, &mut command)
     }
 }
 
@@ -184,6 +180,20 @@ impl Drop for Stage {
     fn drop(&mut self) {
         self.tasks.kill();
     }
+}
+
+/// The Node of an instance, the `n`th of its cluster, as kwok keeps it.
+pub fn node(name: &str, instance: &str, n: usize) -> Value {
+    let zone = ["eu-west-1a", "eu-west-1b", "eu-west-1c"][n % 3];
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": { "kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone, "kubernetes.io/os": "linux" },
+            "annotations": { "kwok.x-k8s.io/node": "fake" },
+        },
+        "spec": { "providerID": format!("aws:///{zone}/{instance}") },
+    })
 }
 
 /// What its Node is called.
