@@ -225,6 +225,21 @@ impl Cluster {
         self.processes.remove("kube-apiserver");
     }
 
+    /// Kills the controllers: from now on nobody writes what they would.
+    pub fn kill_controllers(&mut self) {
+        self.processes.remove("kube-controller-manager");
+    }
+
+    /// etcd forgets everything but what is now.
+    pub async fn compact(&self) {
+        let client = kube::Client::try_from(kube::Config::new(format!("http://127.0.0.1:{}", self.etcd[0]).parse().unwrap())).unwrap();
+        // Its API as JSON; 64-bit numbers are texts.
+        let ask = |path: &str, body: Value| http::Request::post(path).body(serde_json::to_vec(&body).unwrap()).unwrap();
+        let status: Value = client.request(ask("/v3/maintenance/status", json!({}))).await.unwrap();
+        let revision = &status["header"]["revision"];
+        client.request::<Value>(ask("/v3/kv/compaction", json!({ "revision": revision, "physical": true }))).await.unwrap();
+    }
+
     /// Starts the API server again, and waits until it is ready.
     pub async fn restart_api_server(&mut self) {
         self.start_api_server();
