@@ -19,6 +19,7 @@
     reason = "tests: a panic is how they fail, and they run in real time; scripts take JSON by value"
 )]
 
+mod clients;
 #[allow(dead_code, reason = "what other tests need of it")]
 #[path = "../control-plane/cluster.rs"]
 mod cluster;
@@ -27,5 +28,7 @@ mod play;
 #[allow(dead_code, reason = "what other tests need of it")]
 #[path = "../binary/process.rs"]
 mod process;
+mod python;
 mod script;
 mod shown;
+mod sqs;

@@ -58,11 +58,23 @@ pub struct Ask {
     pub saves: Vec<(&'static str, &'static str)>,
     /// It is asked again until the answer is so.
     pub eventually: bool,
+    /// Why the server that stands for the real one is known to answer otherwise, with the source.
+    pub unlike: Option<&'static str>,
 }
 
 fn ask(method: &'static str, path: &str, body: Option<Value>) -> Ask {
     let code = if method == "POST" { 201 } else { 200 };
-    Ask { method, path: path.to_owned(), headers: Vec::new(), body, code, expected: serde_json::json!({}), saves: Vec::new(), eventually: false }
+    Ask {
+        method,
+        path: path.to_owned(),
+        headers: Vec::new(),
+        body,
+        code,
+        expected: serde_json::json!({}),
+        saves: Vec::new(),
+        eventually: false,
+        unlike: None,
+    }
 }
 
 pub fn get(path: &str) -> Ask {
@@ -136,6 +148,12 @@ impl Ask {
 
     pub fn save(mut self, name: &'static str, pointer: &'static str) -> Self {
         self.saves.push((name, pointer));
+        self
+    }
+
+    /// moto answers otherwise, and AWS as it is written; this is why, with the source.
+    pub fn unlike_moto(mut self, why: &'static str) -> Self {
+        self.unlike = Some(why);
         self
     }
 

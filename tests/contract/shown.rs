@@ -60,9 +60,11 @@ impl Saved {
         map_texts(value, &|text| self.fill(text))
     }
 
-    /// With names in the place of values.
+    /// With names in the place of values, long ones first.
     pub fn hide_in(&self, value: &Value) -> Value {
-        map_texts(value, &|text| self.0.iter().fold(text.to_owned(), |text, (name, value)| replace_word(&text, value, &format!("${name}"))))
+        let mut by_length: Vec<_> = self.0.iter().collect();
+        by_length.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
+        map_texts(value, &|text| by_length.iter().fold(text.to_owned(), |text, (name, value)| replace_word(&text, value, &format!("${name}"))))
     }
 }
 

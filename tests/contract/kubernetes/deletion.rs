@@ -97,23 +97,23 @@ pub fn cases() -> Vec<Case> {
                 delete_with("pods/p", json!({ "preconditions": { "uid": "other" } })).refused(
                     409,
                     "Conflict",
-                    "Operation cannot be fulfilled on pods \"p\": the UID in the precondition (other) does not match the UID in record ($uid). The object might have been deleted and then recreated",
-                    of("pods", "p")
+                    "Operation cannot be fulfilled on Pod \"p\": the UID in the precondition (other) does not match the UID in record ($uid). The object might have been deleted and then recreated",
+                    of("Pod", "p")
                 ),
                 get("pods/p").shows(json!({ "metadata": { "deletionTimestamp": null } })).save("rv", "/metadata/resourceVersion"),
                 delete_with("pods/p", json!({ "preconditions": { "resourceVersion": "1" } })).refused(
                     409,
                     "Conflict",
-                    "Operation cannot be fulfilled on pods \"p\": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record ($rv). The object might have been modified",
-                    of("pods", "p")
+                    "Operation cannot be fulfilled on Pod \"p\": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record ($rv). The object might have been modified",
+                    of("Pod", "p")
                 ),
                 delete_with("pods/p", json!({ "preconditions": { "uid": "$uid", "resourceVersion": "$rv" } })).shows(grace_of(40)),
                 post("configmaps", config("c", "1")).save("c", "/metadata/uid"),
                 delete_with("configmaps/c", json!({ "preconditions": { "uid": "other" } })).refused(
                     409,
                     "Conflict",
-                    "Operation cannot be fulfilled on configmaps \"c\": the UID in the precondition (other) does not match the UID in record ($c). The object might have been deleted and then recreated",
-                    of("configmaps", "c")
+                    "Operation cannot be fulfilled on ConfigMap \"c\": the UID in the precondition (other) does not match the UID in record ($c). The object might have been deleted and then recreated",
+                    of("ConfigMap", "c")
                 ),
             ],
         ),

@@ -169,8 +169,8 @@ pub fn cases() -> Vec<Case> {
             steps![evict("p", Value::Null).refused(
                 403,
                 "Forbidden",
-                "poddisruptionbudgets.policy \"b\" is forbidden: DisruptedPods map too big - too many evictions not confirmed by PDB controller",
-                json!({ "name": "b", "group": "policy", "kind": "poddisruptionbudgets" })
+                "poddisruptionbudget.policy \"b\" is forbidden: DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+                json!({ "name": "b", "group": "policy", "kind": "poddisruptionbudget" })
             )],
         ),
     ]

@@ -52,7 +52,10 @@ fn selects(app: &str) -> Value {
 }
 
 fn allows(name: &str, allowed: u64) -> Step {
-    get(&format!("poddisruptionbudgets/{name}")).shows(json!({ "status": { "disruptionsAllowed": allowed, "observedGeneration": 1 } })).eventually().into()
+    get(&format!("poddisruptionbudgets/{name}"))
+        .shows(json!({ "status": { "disruptionsAllowed": allowed, "observedGeneration": 1 } }))
+        .eventually()
+        .into()
 }
 
 pub fn cases() -> Vec<Case> {
@@ -105,15 +108,15 @@ pub fn cases() -> Vec<Case> {
                 evict("p", json!({ "preconditions": { "uid": "other" } })).refused(
                     409,
                     "Conflict",
-                    "Operation cannot be fulfilled on pods \"p\": the UID in the precondition (other) does not match the UID in record ($uid). The object might have been deleted and then recreated",
-                    of("pods", "p")
+                    "Operation cannot be fulfilled on Pod \"p\": the UID in the precondition (other) does not match the UID in record ($uid). The object might have been deleted and then recreated",
+                    of("Pod", "p")
                 ),
                 get("pods/p").save("rv", "/metadata/resourceVersion"),
                 evict("p", json!({ "preconditions": { "resourceVersion": "1" } })).refused(
                     409,
                     "Conflict",
-                    "Operation cannot be fulfilled on pods \"p\": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record ($rv). The object might have been modified",
-                    of("pods", "p")
+                    "Operation cannot be fulfilled on Pod \"p\": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record ($rv). The object might have been modified",
+                    of("Pod", "p")
                 ),
                 untouched("p"),
                 evict("p", json!({ "preconditions": { "uid": "$uid", "resourceVersion": "$rv" }, "gracePeriodSeconds": 7 })),

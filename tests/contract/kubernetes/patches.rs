@@ -46,7 +46,7 @@ pub fn cases() -> Vec<Case> {
                 patch_as(STRATEGIC, "pods/p", json!({ "spec": { "containers": [{ "name": "b", "image": "two" }] } }))
                     .shows(json!({ "spec": { "containers": [{ "name": "a", "image": "one" }, { "name": "b", "image": "two" }] } })),
                 patch_as(STRATEGIC, "pods/p", json!({ "metadata": { "finalizers": ["example.com/c"], "$deleteFromPrimitiveList/finalizers": ["example.com/a"] } }))
-                    .shows(json!({ "metadata": { "finalizers": ["example.com/b", "example.com/c"] } })),
+                    .shows(json!({ "metadata": { "finalizers": ["example.com/c", "example.com/b"] } })),
                 patch_as(STRATEGIC, "pods/p/status", json!({ "status": { "conditions": [{ "type": "example.com/x", "status": "True" }] } })),
                 patch_as(STRATEGIC, "pods/p/status", json!({ "status": { "conditions": [{ "type": "example.com/y", "status": "True" }] } })),
                 patch_as(STRATEGIC, "pods/p/status", json!({ "status": { "conditions": [{ "type": "example.com/x", "$patch": "delete" }] } })),
@@ -56,7 +56,7 @@ pub fn cases() -> Vec<Case> {
         Case::new(
             "a_strategic_patch_replaces_taints_whole",
             steps![
-                post("nodes", json!({ "metadata": { "name": "$ns" }, "spec": { "taints": [{ "key": "a", "effect": "NoSchedule" }] } })),
+                post("nodes", json!({ "metadata": { "name": "$ns", "labels": { "a": "1" } }, "spec": { "taints": [{ "key": "a", "effect": "NoSchedule" }] } })),
                 patch_as(STRATEGIC, "nodes/$ns", json!({ "spec": { "taints": [{ "key": "b", "effect": "NoSchedule" }] } }))
                     .shows(json!({ "spec": { "taints": [{ "key": "b", "effect": "NoSchedule" }] } })),
                 patch_as(STRATEGIC, "nodes/$ns", json!({ "metadata": { "labels": { "$patch": "replace", "only": "this" } } }))
@@ -100,13 +100,29 @@ pub fn cases() -> Vec<Case> {
             "a_patch_has_a_kind_that_the_server_knows",
             steps![
                 post("configmaps", config("a", "1")),
-                patch_as("application/json", "configmaps/a", json!({ "data": {} })).refused(415, "UnsupportedMediaType", "*", Value::Null),
+                patch_as("application/json", "configmaps/a", json!({ "data": {} })).refused(415, "UnsupportedMediaType", "*", json!({})),
                 merge("configmaps/a", json!({ "metadata": { "name": "b" } })).refused(
                     400,
                     "BadRequest",
                     "the name of the object (b) does not match the name on the URL (a)",
                     Value::Null
                 ),
+                merge("configmaps/a", json!({ "metadata": { "name": null } })).refused(
+                    400,
+                    "BadRequest",
+                    "the name of the object (a based on URL) was undeterminable: name must be provided",
+                    Value::Null
+                ),
+            ],
+        ),
+        Case::new(
+            "what_says_nothing_is_left_out",
+            steps![
+                post("nodes", json!({ "metadata": { "name": "$ns", "labels": { "a": "1" }, "annotations": {} }, "spec": { "taints": [{ "key": "a", "effect": "NoSchedule" }], "unschedulable": false } }))
+                    .shows(json!({ "metadata": { "annotations": null }, "spec": { "unschedulable": null } })),
+                merge("nodes/$ns", json!({ "metadata": { "annotations": { "x": "y" } } })),
+                merge("nodes/$ns", json!({ "metadata": { "annotations": { "x": null } }, "spec": { "taints": [] } }))
+                    .shows(json!({ "metadata": { "annotations": null }, "spec": { "taints": null } })),
             ],
         ),
     ]

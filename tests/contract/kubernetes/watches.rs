@@ -80,7 +80,10 @@ pub fn cases() -> Vec<Case> {
                 events("w", json!([event("MODIFIED", "a", "2")])),
                 // What it was when it still matched.
                 merge("configmaps/a", json!({ "metadata": { "labels": null }, "data": { "k": "3" } })).save("left", "/metadata/resourceVersion"),
-                events("w", json!([{ "type": "DELETED", "object": { "metadata": { "name": "a", "resourceVersion": "$left", "labels": { "x": "y" } }, "data": { "k": "2" } } }])),
+                events(
+                    "w",
+                    json!([{ "type": "DELETED", "object": { "metadata": { "name": "a", "resourceVersion": "$left", "labels": { "x": "y" } }, "data": { "k": "2" } } }])
+                ),
                 merge("configmaps/a", json!({ "data": { "k": "4" } })),
                 merge("configmaps/a", json!({ "metadata": { "labels": { "x": "y" } } })),
                 events("w", json!([event("ADDED", "a", "4")])),
@@ -91,8 +94,14 @@ pub fn cases() -> Vec<Case> {
             steps![
                 get("pods").save("rv", "/metadata/resourceVersion"),
                 open("w", "/api/v1/pods?watch=true&resourceVersion=$rv&fieldSelector=spec.nodeName%3D$ns-node"),
-                post("pods", json!({ "metadata": { "name": "other" }, "spec": { "nodeName": "$ns-other", "containers": [{ "name": "main", "image": "none" }] } })),
-                post("pods", json!({ "metadata": { "name": "p" }, "spec": { "nodeName": "$ns-node", "containers": [{ "name": "main", "image": "none" }] } })),
+                post(
+                    "pods",
+                    json!({ "metadata": { "name": "other" }, "spec": { "nodeName": "$ns-other", "containers": [{ "name": "main", "image": "none" }] } })
+                ),
+                post(
+                    "pods",
+                    json!({ "metadata": { "name": "p" }, "spec": { "nodeName": "$ns-node", "containers": [{ "name": "main", "image": "none" }] } })
+                ),
                 events("w", json!([{ "type": "ADDED", "object": { "metadata": { "name": "p" } } }])),
             ],
         ),
@@ -152,7 +161,8 @@ pub fn cases() -> Vec<Case> {
         Case::new(
             "a_watch_cannot_be_of_anything",
             steps![
-                get("configmaps?watch=true&resourceVersion=x").gives(400, json!({ "reason": "BadRequest", "message": "*" })),
+                get("configmaps?watch=true&resourceVersion=x")
+                    .gives(500, json!({ "message": "resourceVersion: Invalid value: \"x\": strconv.ParseUint: parsing \"x\": invalid syntax" })),
                 get("pods?watch=true&fieldSelector=spec.hostname%3Dx").refused(400, "BadRequest", "*", Value::Null),
             ],
         ),
