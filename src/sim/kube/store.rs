@@ -252,6 +252,7 @@ impl State {
         if plural == "namespaces" {
             fill_in_namespace(&mut value);
         }
+        super::verbs::tidy(&kind, &mut value);
         Some(self.write(&kind, value, by))
     }
 

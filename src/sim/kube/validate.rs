@@ -131,9 +131,8 @@ pub(super) fn version_match(call: &Call) -> Result<(), Failure> {
         "" => Ok(()),
         _ if version.is_empty() => forbid("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"),
         _ if !query.get("continue").is_empty() => forbid("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"),
-        "NotOlderThan" => Ok(()),
         "Exact" if version == "0" => forbid("resourceVersionMatch", "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""),
-        "Exact" => Ok(()),
+        "Exact" | "NotOlderThan" => Ok(()),
         other => {
             let why = format!("Unsupported value: {other:?}: supported values: \"Exact\", \"NotOlderThan\", \"\"");
             refuse("resourceVersionMatch", "FieldValueNotSupported", &why)

@@ -88,8 +88,8 @@ impl State {
         if call.kind.status && !matches!(call.kind.plural.as_str(), "nodes") {
             value.take_away("status");
         }
-        tidy(&call.kind, &mut value);
         if call.is_dry_run() {
+            tidy(&call.kind, &mut value);
             value.put("metadata.uid", self.uid());
             value.put("metadata.creationTimestamp", seconds(self.now()));
             return Ok(Reply::Object(201, value));
@@ -242,7 +242,7 @@ fn check_name(call: &Call, value: &Value) -> Result<(), Failure> {
 }
 
 /// Takes away what says nothing, as the real server's types do (`omitempty`).
-fn tidy(kind: &super::kinds::Kind, value: &mut Value) {
+pub(super) fn tidy(kind: &super::kinds::Kind, value: &mut Value) {
     let mut fields = vec!["metadata.labels", "metadata.annotations", "metadata.finalizers", "metadata.ownerReferences"];
     if kind.plural == "nodes" {
         fields.extend(["spec.taints", "spec.unschedulable", "spec.providerID"]);

@@ -246,7 +246,8 @@ pub fn cases() -> Vec<Case> {
                 bad_value(receive(json!({ "WaitTimeSeconds": 21 }))),
                 bad_value(receive(json!({ "VisibilityTimeout": 43_201 }))).unlike_moto("moto takes any number; \"Valid values: 0 to 43200\" (API reference, ReceiveMessage)"),
                 bad_value(call("SendMessage", json!({ "QueueUrl": "$q", "MessageBody": "a", "DelaySeconds": 901 }))),
-                refused(call("SendMessage", json!({ "QueueUrl": "$q", "MessageBody": "" })), "MissingParameter", "MissingParameter"),
+                refused(call("SendMessage", json!({ "QueueUrl": "$q", "MessageBody": "" })), "MissingParameter", "MissingParameter")
+                    .unlike_moto("moto takes it; \"The minimum size is one character\" (API reference, SendMessage, MessageBody)"),
                 bad_value(call("CreateQueue", json!({ "QueueName": "not a name" }))),
                 refused(
                     call("SetQueueAttributes", json!({ "QueueUrl": "$q", "Attributes": { "NotAnAttribute": "1" } })),
