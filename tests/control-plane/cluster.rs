@@ -256,7 +256,14 @@ impl Cluster {
         self.processes.remove("kube-apiserver");
     }
 
+    /// Kills the controllers: from now on nobody writes what they would.
+    #[allow(dead_code, reason = "what only tests/contract needs of it")]
+    pub fn kill_controllers(&mut self) {
+        self.processes.remove("kube-controller-manager");
+    }
+
     /// etcd forgets everything but what is now.
+    #[allow(dead_code, reason = "what only tests/contract needs of it")]
     pub async fn compact(&self) {
         let client = kube::Client::try_from(kube::Config::new(format!("http://127.0.0.1:{}", self.etcd[0]).parse().unwrap())).unwrap();
         // Its API as JSON; 64-bit numbers are texts.

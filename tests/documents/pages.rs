@@ -44,6 +44,8 @@ const OF_TESTS: &[(&str, &str)] = &[
     ("SUNDOWN_WRITE_DOCS", "src/config/tests.rs"),
     ("SUNDOWN_CONTROL_PLANE", "tests/control-plane/cluster.rs"),
     ("SUNDOWN_BINARY", "tests/binary/process.rs"),
+    ("SUNDOWN_PYTHON", "tests/contract/python.rs"),
+    ("SUNDOWN_CASE", "tests/contract/play.rs"),
 ];
 
 #[test]

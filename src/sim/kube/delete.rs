@@ -12,7 +12,7 @@ use super::{
     request::Call,
     store::State,
 };
-use crate::domain::MomentExt;
+use crate::domain::{Moment, MomentExt};
 
 /// `DeleteOptions`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,13 +48,14 @@ impl Options {
 
     /// The preconditions hold.
     pub(super) fn check(&self, call: &Call, object: &Object) -> Result<(), Failure> {
-        let differs = |wanted: &Option<String>, have: &str, what: &str| {
+        let differs = |wanted: &Option<String>, have: &str, what: &str, then: &str| {
             let wanted = wanted.as_ref().filter(|w| *w != have)?;
-            let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {have}");
-            Some(Failure::conflict(&call.kind, &call.key.name, &why))
+            let why =
+                format!("the {what} in the precondition ({wanted}) does not match the {what} in record ({have}). The object might have been {then}");
+            Some(Failure::precondition(&call.kind, &call.key.name, &why))
         };
-        let stale = differs(&self.revision, object.value.text("metadata.resourceVersion"), "ResourceVersion");
-        differs(&self.uid, object.uid(), "UID").or(stale).map_or(Ok(()), Err)
+        let stale = differs(&self.revision, object.value.text("metadata.resourceVersion"), "ResourceVersion", "modified");
+        differs(&self.uid, object.uid(), "UID", "deleted and then recreated").or(stale).map_or(Ok(()), Err)
     }
 }
 
@@ -95,6 +96,21 @@ fn course(object: &Object, asked: Option<i64>) -> Course {
     if grace == 0 && !finalizers { Course::Now } else { Course::Mark(grace) }
 }
 
+fn mark(object: &mut Value, grace: i64, now: Moment) {
+    object.put("metadata.deletionTimestamp", seconds(plus_seconds(now, grace)));
+    object.put("metadata.deletionGracePeriodSeconds", grace);
+    if object.at("metadata.generation").is_i64() {
+        object.put("metadata.generation", object.int("metadata.generation") + 1);
+    }
+}
+
+fn shorten(object: &mut Value, grace: i64, now: Moment) {
+    let had = object.int("metadata.deletionGracePeriodSeconds");
+    let asked_at = object.moment("metadata.deletionTimestamp").unwrap_or(now).minus(std::time::Duration::from_secs(had.unsigned_abs()));
+    object.put("metadata.deletionTimestamp", seconds(plus_seconds(asked_at, grace)));
+    object.put("metadata.deletionGracePeriodSeconds", grace);
+}
+
 impl State {
     /// Deletes an object; what is left of it, or what it was.
     pub(super) fn delete(&mut self, plural: &str, key: &Key, options: &Options, by: &str) -> Option<Arc<Object>> {
@@ -118,24 +134,25 @@ impl State {
         self.follow("pods", key, &old, course(&old, options.grace), by)
     }
 
+    /// What a deletion would leave of an object; `None`: nothing.
+    pub(super) fn after_deletion(&self, old: &Object, options: &Options) -> Option<Value> {
+        let mut value = old.value.clone();
+        match course(old, options.grace) {
+            Course::Now => return None,
+            Course::Nothing => {}
+            Course::Mark(grace) => mark(&mut value, grace, self.now()),
+            Course::Shorten(grace) => shorten(&mut value, grace, self.now()),
+        }
+        Some(value)
+    }
+
     fn follow(&mut self, plural: &str, key: &Key, old: &Arc<Object>, course: Course, by: &str) -> Option<Arc<Object>> {
         let now = self.now();
         match course {
             Course::Now => self.erase(plural, key, by),
             Course::Nothing => Some(Arc::clone(old)),
-            Course::Mark(grace) => self.change(plural, key, by, |v| {
-                v.put("metadata.deletionTimestamp", seconds(plus_seconds(now, grace)));
-                v.put("metadata.deletionGracePeriodSeconds", grace);
-                if v.at("metadata.generation").is_i64() {
-                    v.put("metadata.generation", v.int("metadata.generation") + 1);
-                }
-            }),
-            Course::Shorten(grace) => self.change(plural, key, by, |v| {
-                let had = v.int("metadata.deletionGracePeriodSeconds");
-                let asked_at = v.moment("metadata.deletionTimestamp").unwrap_or(now).minus(std::time::Duration::from_secs(had.unsigned_abs()));
-                v.put("metadata.deletionTimestamp", seconds(plus_seconds(asked_at, grace)));
-                v.put("metadata.deletionGracePeriodSeconds", grace);
-            }),
+            Course::Mark(grace) => self.change(plural, key, by, |v| mark(v, grace, now)),
+            Course::Shorten(grace) => self.change(plural, key, by, |v| shorten(v, grace, now)),
         }
     }
 

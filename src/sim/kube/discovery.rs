@@ -18,13 +18,13 @@ impl State {
                 json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": self.groups().map(|(g, v)| group(&g, &v)).collect::<Vec<_>>() })
             }
             ["api", version] => self.resources("", version)?,
-            ["apis", name] => self.groups().find(|(g, _)| g == name).map(|(g, v)| group(&g, &v)).ok_or_else(Failure::no_such_resource)?,
+            ["apis", name] => self.groups().find(|(g, _)| g == name).map(|(g, v)| group(&g, &v)).ok_or_else(Failure::no_such_page)?,
             ["apis", name, version] => self.resources(name, version)?,
             ["openapi", "v3"] => self.openapi_index(),
             ["openapi", "v3", "api", version] => self.openapi("", version)?,
             ["openapi", "v3", "apis", name, version] => self.openapi(name, version)?,
             [] => json!({ "paths": ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/readyz", "/version"] }),
-            _ => return Err(Failure::no_such_resource()),
+            _ => return Err(Failure::no_such_page()),
         };
         Ok(Reply::Json(200, answer))
     }
@@ -55,14 +55,14 @@ impl State {
         };
         let paths: serde_json::Map<String, Value> = kinds.map(path).collect();
         if paths.is_empty() {
-            return Err(Failure::no_such_resource());
+            return Err(Failure::no_such_page());
         }
         Ok(json!({ "openapi": "3.0.0", "info": { "title": "Kubernetes", "version": "v1.33.0" }, "paths": paths }))
     }
 
     fn resources(&self, group: &str, version: &str) -> Result<Value, Failure> {
         let kinds: Vec<_> = self.kinds.iter().filter(|k| k.group == group && k.version == version).collect();
-        let first = kinds.first().ok_or_else(Failure::no_such_resource)?;
+        let first = kinds.first().ok_or_else(Failure::no_such_page)?;
         let all: Vec<Value> = kinds.iter().flat_map(|k| resource(k)).collect();
         Ok(json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": first.api_version(), "resources": all }))
     }

@@ -184,9 +184,9 @@ impl State {
     /// Step 11: the condition `DisruptionTarget`, then the deletion.
     fn mark_and_delete(&mut self, call: &Call, eviction: &Eviction, pod: &Arc<Object>) -> Result<Reply, Failure> {
         let differs = |wanted: &Option<String>, have: &str| wanted.as_ref().is_some_and(|w| w != have);
-        let conflict = |why: &str| Err(Failure::conflict(&call.kind, &call.key.name, why));
+        let other = |why: &str| Err(Failure::precondition(&call.kind, &call.key.name, why));
         if differs(&eviction.options.uid, pod.uid()) {
-            return conflict(&format!(
+            return other(&format!(
                 "the UID in the precondition ({}) does not match the UID in record ({}). The object might have been deleted and then recreated",
                 eviction.options.uid.as_deref().unwrap_or_default(),
                 pod.uid()
@@ -194,7 +194,7 @@ impl State {
         }
         let revision = pod.value.text("metadata.resourceVersion");
         if differs(&eviction.options.revision, revision) {
-            return conflict(&format!(
+            return other(&format!(
                 "the ResourceVersion in the precondition ({}) does not match the ResourceVersion in record ({revision}). The object might have been modified",
                 eviction.options.revision.as_deref().unwrap_or_default(),
             ));
@@ -203,7 +203,7 @@ impl State {
             return Ok(created());
         }
         if self.meets_conflict(&call.key) {
-            return conflict("message: Conflict");
+            return Err(Failure::conflict(&call.kind, &call.key.name, "message: Conflict"));
         }
         let now = self.now();
         self.change("pods", &call.key, &call.by, |p| {
@@ -244,8 +244,8 @@ fn grants(budget: &Value) -> Result<i64, Failure> {
     let allowed = budget.int("status.disruptionsAllowed");
     let disrupted = budget.at("status.disruptedPods").as_object().map_or(0, serde_json::Map::len);
     let refuse = |message: &str| {
-        Err(Failure::new(403, "Forbidden", format!("poddisruptionbudgets.policy \"{name}\" is forbidden: {message}"))
-            .with_details(json!({ "name": name, "group": "policy", "kind": "poddisruptionbudgets" })))
+        Err(Failure::new(403, "Forbidden", format!("poddisruptionbudget.policy \"{name}\" is forbidden: {message}"))
+            .with_details(json!({ "name": name, "group": "policy", "kind": "poddisruptionbudget" })))
     };
     if budget.int("status.observedGeneration") < budget.int("metadata.generation") {
         return Err(still_processed(name));

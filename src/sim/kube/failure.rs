@@ -48,6 +48,31 @@ impl Failure {
         Self::new(409, "AlreadyExists", format!("{} \"{name}\" already exists", kind.qualified())).with_details(details(kind, name))
     }
 
+    /// A path that nobody serves: plain text, no Status.
+    pub(super) fn no_such_page() -> Self {
+        let mut f = Self::new(404, "NotFound", "404 page not found\n");
+        f.plain = true;
+        f
+    }
+
+    /// The resource is there, and takes no such verb.
+    pub(super) fn no_such_method() -> Self {
+        Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource").with_details(json!({}))
+    }
+
+    /// A resourceVersion that is not reached yet.
+    pub(super) fn too_new(wanted: u64, current: u64) -> Self {
+        let details = json!({ "causes": [{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }] });
+        Self::new(504, "Timeout", format!("Timeout: Too large resource version: {wanted}, current: {current}")).with_details(details).retry_after(1)
+    }
+
+    /// A UID or resourceVersion that a deletion or an eviction asks for is another one; here the server names the kind, not the resource.
+    pub(super) fn precondition(kind: &Kind, name: &str, why: &str) -> Self {
+        let mut d = details(kind, name);
+        d.put("kind", kind.kind.as_str());
+        Self::new(409, "Conflict", format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.whole())).with_details(d)
+    }
+
     pub(super) fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
         Self::new(409, "Conflict", format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.qualified()))
             .with_details(details(kind, name))
@@ -62,13 +87,20 @@ impl Failure {
         Self::new(400, "BadRequest", message)
     }
 
+    /// `why` begins as the server's own words do, which say the reason: `Invalid value`, `Required value`.
     pub(super) fn invalid(kind: &Kind, name: &str, field: &str, why: &str) -> Self {
-        let mut d = json!({ "name": name, "kind": kind.kind, "causes": [{ "reason": "FieldValueInvalid", "message": why, "field": field }] });
-        if !kind.group.is_empty() {
-            d.put("group", kind.group.as_str());
-        }
-        let whole = if kind.group.is_empty() { kind.kind.clone() } else { format!("{}.{}", kind.kind, kind.group) };
-        Self::new(422, "Invalid", format!("{whole} \"{name}\" is invalid: {field}: {why}")).with_details(d)
+        let reason = match why.split(':').next().unwrap_or_default() {
+            "Required value" => "FieldValueRequired",
+            "Unsupported value" => "FieldValueNotSupported",
+            "Duplicate value" => "FieldValueDuplicate",
+            "Too long" => "FieldValueTooLong",
+            "Forbidden" => "FieldValueForbidden",
+            _ => "FieldValueInvalid",
+        };
+        let mut d = details(kind, name);
+        d.put("kind", kind.kind.as_str());
+        d.put("causes", json!([{ "reason": reason, "message": why, "field": field }]));
+        Self::new(422, "Invalid", format!("{} \"{name}\" is invalid: {field}: {why}", kind.whole())).with_details(d)
     }
 
     pub(super) fn internal(message: &str) -> Self {

@@ -37,6 +37,23 @@ impl Kind {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
 
+    /// How errors name its kind: `PodDisruptionBudget.policy`.
+    pub(super) fn whole(&self) -> String {
+        if self.group.is_empty() { self.kind.clone() } else { format!("{}.{}", self.kind, self.group) }
+    }
+
+    /// It has a subresource of this name.
+    pub(super) fn has(&self, subresource: &str) -> bool {
+        match subresource {
+            "" => true,
+            "status" => self.status,
+            "scale" => self.scale,
+            "eviction" | "binding" => self.plural == "pods",
+            "finalize" => self.plural == "namespaces",
+            _ => false,
+        }
+    }
+
     /// A resource that a CustomResourceDefinition would define.
     pub(super) fn custom(group: &str, version: &str, kind: &str, plural: &str, namespaced: bool) -> Self {
         Self {

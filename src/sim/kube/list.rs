@@ -10,6 +10,7 @@ use super::{
     render::Render,
     request::{Call, Reply},
     store::State,
+    validate,
     watch::Scope,
 };
 use crate::domain::{Moment, MomentExt};
@@ -77,10 +78,13 @@ impl State {
     }
 
     fn check_reachable(&self, call: &Call) -> Result<(), Failure> {
-        let wanted = call.query.get("resourceVersion").parse::<u64>().unwrap_or(0);
+        validate::version_match(call)?;
+        let wanted = match call.query.get("resourceVersion") {
+            "" => 0,
+            text => text.parse::<u64>().map_err(|_| Failure::bad_request(format!("invalid resource version {text:?}")))?,
+        };
         if wanted > self.revision {
-            let message = format!("Too large resource version: {wanted}, current: {}", self.revision);
-            return Err(Failure::new(504, "Timeout", message).retry_after(1));
+            return Err(Failure::too_new(wanted, self.revision));
         }
         // Only the newest version is kept whole: an older one counts as compacted.
         if call.query.get("resourceVersionMatch") == "Exact" && wanted < self.revision {

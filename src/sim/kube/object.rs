@@ -48,6 +48,16 @@ pub(super) struct Shown {
     pub(super) bytes: Bytes,
 }
 
+impl Shown {
+    /// The same with another version.
+    pub(super) fn at_version(&self, revision: u64) -> Self {
+        let mut value: Value = serde_json::from_slice(&self.bytes).unwrap_or_default();
+        value.put("metadata.resourceVersion", revision.to_string());
+        let bytes = serde_json::to_vec(&value).unwrap_or_default().into();
+        Self { revision, key: self.key.clone(), labels: self.labels.clone(), fields: self.fields.clone(), bytes }
+    }
+}
+
 impl Object {
     pub(super) fn new(kind: &Kind, value: Value, revision: u64) -> Self {
         let shown = Shown {

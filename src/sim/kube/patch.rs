@@ -31,8 +31,8 @@ impl PatchKind {
 pub(super) enum Unpatchable {
     /// It is no patch: 400.
     Malformed(String),
-    /// It does not fit the object: 422.
-    DoesNotFit(String),
+    /// It does not fit the object, or a test in it fails: 422.
+    DoesNotFit,
 }
 
 /// Applies a patch in place.
@@ -40,7 +40,7 @@ pub(super) fn apply(kind: PatchKind, object: &mut Value, patch: &Value) -> Resul
     match kind {
         PatchKind::Json => {
             let patch: json_patch::Patch = serde_json::from_value(patch.clone()).map_err(|e| Unpatchable::Malformed(e.to_string()))?;
-            json_patch::patch(object, &patch).map_err(|e| Unpatchable::DoesNotFit(e.to_string()))
+            json_patch::patch(object, &patch).map_err(|_| Unpatchable::DoesNotFit)
         }
         _ if !patch.is_object() => Err(Unpatchable::Malformed("a patch must be an object".into())),
         PatchKind::Merge => {
@@ -108,9 +108,10 @@ fn merge_list(field: &str, have: &mut Value, elements: &[Value]) {
         *have = Value::Array(elements.iter().filter(|e| e.get("$patch").is_none()).cloned().map(clean).collect());
         return;
     };
+    let same = |a: &Value, b: &Value| if key.is_empty() { a == b } else { a.get(key) == b.get(key) };
+    let before = list.clone();
     for element in elements {
-        let same = |v: &Value| if key.is_empty() { v == element } else { v.get(key) == element.get(key) };
-        let position = list.iter().position(same);
+        let position = list.iter().position(|v| same(v, element));
         match (position, element.text("$patch")) {
             (Some(i), "delete") => {
                 list.remove(i);
@@ -123,6 +124,24 @@ fn merge_list(field: &str, have: &mut Value, elements: &[Value]) {
             }
             (None, _) => list.push(clean(element.clone())),
         }
+    }
+    *list = in_order(std::mem::take(list), &before, elements, same);
+}
+
+/// What the patch names in its order, merged with the rest in the order it had; what is new goes before the rest
+/// (apimachinery: pkg/util/strategicpatch, `normalizeElementOrder`).
+fn in_order(list: Vec<Value>, before: &[Value], elements: &[Value], same: impl Fn(&Value, &Value) -> bool) -> Vec<Value> {
+    let place = |all: &[Value], v: &Value| all.iter().position(|other| same(other, v));
+    let (mut named, rest): (Vec<Value>, Vec<Value>) = list.into_iter().partition(|v| place(elements, v).is_some());
+    named.sort_by_key(|v| place(elements, v));
+    let (mut named, mut rest, mut merged) = (named.into_iter().peekable(), rest.into_iter().peekable(), Vec::new());
+    loop {
+        let rest_first = match (rest.peek(), named.peek()) {
+            (Some(r), Some(n)) => place(before, r).zip(place(before, n)).is_some_and(|(r, n)| r < n),
+            (r, _) => r.is_some(),
+        };
+        let Some(next) = (if rest_first { rest.next() } else { named.next() }) else { return merged };
+        merged.push(next);
     }
 }
 
@@ -164,7 +183,7 @@ mod tests {
         let object = json!({ "metadata": { "finalizers": ["a", "b"] }, "spec": { "x": { "y": 1 }, "z": 1 } });
         let patch = json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": ["a"], "finalizers": ["c"], "$setElementOrder/finalizers": ["b", "c"] },
             "spec": { "x": { "$patch": "replace", "w": 2 }, "z": null } });
-        assert_eq!(patched(PatchKind::Strategic, &object, &patch), json!({ "metadata": { "finalizers": ["b", "c"] }, "spec": { "x": { "w": 2 } } }));
+        assert_eq!(patched(PatchKind::Strategic, &object, &patch), json!({ "metadata": { "finalizers": ["c", "b"] }, "spec": { "x": { "w": 2 } } }));
     }
 
     #[test]
@@ -173,7 +192,7 @@ mod tests {
         assert_eq!(patched(PatchKind::Merge, &object, &json!({ "a": { "b": null }, "l": [2] })), json!({ "a": { "c": 2 }, "l": [2] }));
         assert_eq!(patched(PatchKind::Json, &object, &json!([{ "op": "add", "path": "/l/-", "value": 3 }])).items("l").len(), 2);
         let mut o = object;
-        assert!(matches!(apply(PatchKind::Json, &mut o, &json!([{ "op": "remove", "path": "/x" }])), Err(Unpatchable::DoesNotFit(_))));
+        assert!(matches!(apply(PatchKind::Json, &mut o, &json!([{ "op": "remove", "path": "/x" }])), Err(Unpatchable::DoesNotFit)));
         assert!(matches!(apply(PatchKind::Merge, &mut o, &json!([])), Err(Unpatchable::Malformed(_))));
     }
 }

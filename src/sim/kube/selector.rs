@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::json::Look;
+use super::{
+    json::Look,
+    validate::{is_label_value, is_qualified_name},
+};
 
 /// A selector that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +110,11 @@ fn demand(part: &str) -> Option<(String, Demand)> {
         (part, Demand::Exists)
     };
     let key = key.trim();
-    let good = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
+    let values = match &demand {
+        Demand::In(set) | Demand::NotIn(set) => Some(set),
+        Demand::Exists | Demand::Missing | Demand::Greater(_) | Demand::Less(_) => None,
+    };
+    let good = is_qualified_name(key) && values.is_none_or(|set| set.iter().all(|v| is_label_value(v)));
     good.then(|| (key.to_owned(), demand))
 }
 

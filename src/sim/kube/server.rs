@@ -120,13 +120,16 @@ impl KubeService {
             name: String::new(),
         };
         let Target::Resource { group, version, plural, namespace, name, subresource } = Target::parse(&incoming.path) else {
-            return (asked, Err(Failure::no_such_resource()));
+            return (asked, Err(Failure::no_such_page()));
         };
+        if !self.lock().kinds.iter().any(|k| k.group == group && k.version == version) {
+            return (asked, Err(Failure::no_such_page()));
+        }
         let Some(kind) = self.lock().kinds.iter().find(|k| k.plural == plural && k.group == group && k.version == version).cloned() else {
             return (asked, Err(Failure::no_such_resource()));
         };
         let Some(verb) = verb(&incoming.method, !name.is_empty(), &incoming.query) else {
-            return (asked, Err(Failure::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")));
+            return (asked, Err(Failure::no_such_method()));
         };
         let header = |name| incoming.header(name).to_owned();
         let call = Call {
@@ -192,7 +195,7 @@ impl KubeService {
         let answer = match &call {
             Ok(call) if call.subresource == "eviction" && call.verb == "create" && call.kind.plural == "pods" => self.evict(call).await,
             Ok(call) => self.lock().perform(call),
-            Err(f) if f.code == 404 => self.lock().discover(path),
+            Err(f) if f.code == 404 && f.plain => self.lock().discover(path),
             Err(f) => Err(f.clone()),
         };
         if late > Duration::ZERO {

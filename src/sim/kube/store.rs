@@ -109,6 +109,17 @@ impl Index {
     }
 }
 
+/// What the server fills in: it stays until its finalizer has emptied it.
+fn fill_in_namespace(value: &mut Value) {
+    if value.text("status.phase").is_empty() {
+        value.put("status.phase", "Active");
+    }
+    value.put("spec.finalizers", serde_json::json!(["kubernetes"]));
+    let mut labels = value.at("metadata.labels").as_object().cloned().unwrap_or_default();
+    labels.insert("kubernetes.io/metadata.name".to_owned(), value.at("metadata.name").clone());
+    value.put("metadata.labels", labels);
+}
+
 fn move_between<V: Ord + Clone>(map: &mut BTreeMap<String, BTreeSet<V>>, from: Option<String>, to: Option<String>, value: &V) {
     if from == to {
         return;
@@ -238,9 +249,10 @@ impl State {
         if plural == "pods" {
             super::pods::fill_in(&mut value);
         }
-        if plural == "namespaces" && value.text("status.phase").is_empty() {
-            value.put("status.phase", "Active");
+        if plural == "namespaces" {
+            fill_in_namespace(&mut value);
         }
+        super::verbs::tidy(&kind, &mut value);
         Some(self.write(&kind, value, by))
     }
 
@@ -309,9 +321,7 @@ impl State {
 
     pub(super) fn ensure_namespace(&mut self, name: &str) {
         if self.get("namespaces", &Key::cluster(name)).is_none() {
-            let namespace = serde_json::json!({ "metadata": { "name": name, "labels": { "kubernetes.io/metadata.name": name } },
-                "spec": { "finalizers": ["kubernetes"] } });
-            self.add("namespaces", namespace, "<server>");
+            self.add("namespaces", serde_json::json!({ "metadata": { "name": name } }), "<server>");
         }
     }
 

@@ -31,7 +31,9 @@ pub(super) fn table(plural: &str, objects: &[Value], metadata: &Value, include: 
         .iter()
         .map(|name| {
             let format = if *name == "Name" { "name" } else { "" };
-            json!({ "name": name, "type": "string", "format": format, "description": "", "priority": 0 })
+            let numbers = ["Allowed Disruptions", "Up-to-date", "Available", "Desired", "Current"];
+            let number = numbers.contains(name) || (*name == "Ready" && matches!(plural, "daemonsets" | "replicasets"));
+            json!({ "name": name, "type": if number { "integer" } else { "string" }, "format": format, "description": "", "priority": 0 })
         })
         .collect();
     let rows: Vec<Value> = objects
@@ -61,19 +63,20 @@ fn headings(plural: &str) -> &'static [&'static str] {
     }
 }
 
-fn cells(plural: &str, o: &Value, now: Moment) -> Vec<String> {
-    let name = o.text("metadata.name").to_owned();
-    let old = age(now, o.text("metadata.creationTimestamp"));
-    let int = |path: &str| o.int(path).to_string();
-    let of = |part: &str, whole: &str| format!("{}/{}", o.int(part), o.int(whole));
+fn cells(plural: &str, o: &Value, now: Moment) -> Vec<Value> {
+    let text = |path: &str| Value::from(o.text(path));
+    let name = text("metadata.name");
+    let old = Value::from(age(now, o.text("metadata.creationTimestamp")));
+    let int = |path: &str| Value::from(o.int(path));
+    let of = |part: &str, whole: &str| Value::from(format!("{}/{}", o.int(part), o.int(whole)));
     match plural {
-        "nodes" => vec![name, node_status(o), "<none>".into(), old, o.text("status.nodeInfo.kubeletVersion").into()],
+        "nodes" => vec![name, node_status(o).into(), "<none>".into(), old, text("status.nodeInfo.kubeletVersion")],
         "pods" => {
             let all = o.items("status.containerStatuses");
             let ready = all.iter().filter(|c| c.at("ready").as_bool() == Some(true)).count();
             let node = Some(o.text("spec.nodeName")).filter(|n| !n.is_empty()).unwrap_or("<none>");
             let ready = format!("{ready}/{}", o.items("spec.containers").len());
-            vec![name, ready, pod_status(o), "0".into(), old, node.into()]
+            vec![name, ready.into(), pod_status(o).into(), "0".into(), old, node.into()]
         }
         "poddisruptionbudgets" => {
             let or_none = |v: &Value| match v {
@@ -82,7 +85,7 @@ fn cells(plural: &str, o: &Value, now: Moment) -> Vec<String> {
                 other => other.to_string(),
             };
             let (min, max) = (or_none(o.at("spec.minAvailable")), or_none(o.at("spec.maxUnavailable")));
-            vec![name, min, max, int("status.disruptionsAllowed"), old]
+            vec![name, min.into(), max.into(), int("status.disruptionsAllowed"), old]
         }
         "deployments" => {
             vec![name, of("status.readyReplicas", "spec.replicas"), int("status.updatedReplicas"), int("status.availableReplicas"), old]
@@ -92,9 +95,9 @@ fn cells(plural: &str, o: &Value, now: Moment) -> Vec<String> {
         "daemonsets" => {
             vec![name, int("status.desiredNumberScheduled"), int("status.currentNumberScheduled"), int("status.numberReady"), old]
         }
-        "events" => event_cells(o, now),
-        "leases" => vec![name, o.text("spec.holderIdentity").into(), old],
-        "namespaces" => vec![name, o.text("status.phase").into(), old],
+        "events" => event_cells(o, now).into_iter().map(Value::from).collect(),
+        "leases" => vec![name, text("spec.holderIdentity"), old],
+        "namespaces" => vec![name, text("status.phase"), old],
         _ => vec![name, old],
     }
 }

@@ -8,7 +8,7 @@ use super::{
     delete::Options as DeleteOptions,
     events,
     failure::{Failure, details},
-    json::Look,
+    json::{Look, seconds},
     object::{Key, Object},
     patch::{self, PatchKind, Unpatchable},
     request::{Call, Reply},
@@ -20,10 +20,11 @@ use super::{
 impl State {
     /// Does what a request asks for. Evictions have their own way.
     pub(super) fn perform(&mut self, call: &Call) -> Result<Reply, Failure> {
+        validate::dry_run(call)?;
         match (call.verb, call.subresource.as_str()) {
             ("watch", "") => self.watch(call).map(Reply::Watch),
             ("list", "") => self.list(call),
-            ("create", "") => self.create(call),
+            ("create", "") if call.key.name.is_empty() => self.create(call),
             ("deletecollection", "") => self.delete_collection(call),
             ("delete", "") => self.delete_one(call),
             ("get", "") => self.find(call).map(|o| Reply::Object(200, o.value.clone())),
@@ -33,6 +34,8 @@ impl State {
             ("update", "finalize") if call.kind.plural == "namespaces" => self.modify(call, Part::Whole),
             ("get" | "update" | "patch", "scale") if call.kind.scale => self.scale(call),
             ("create", "binding") if call.kind.plural == "pods" => self.bind_by_hand(call),
+            // A POST to an object by its name is a method that it does not take, as a GET of an eviction is.
+            (_, subresource) if call.kind.has(subresource) => Err(Failure::no_such_method()),
             _ => Err(Failure::no_such_resource()),
         }
     }
@@ -86,6 +89,9 @@ impl State {
             value.take_away("status");
         }
         if call.is_dry_run() {
+            tidy(&call.kind, &mut value);
+            value.put("metadata.uid", self.uid());
+            value.put("metadata.creationTimestamp", seconds(self.now()));
             return Ok(Reply::Object(201, value));
         }
         let object = self.add(&call.kind.plural, value, &call.by).ok_or_else(Failure::no_such_resource)?;
@@ -95,6 +101,7 @@ impl State {
     fn modify(&mut self, call: &Call, part: Part) -> Result<Reply, Failure> {
         let patch_kind = PatchKind::of(&call.content_type);
         let old = match self.find(call) {
+            _ if patch_kind == Some(PatchKind::Apply) && call.query.get("fieldManager").is_empty() => return Err(no_manager()),
             Err(_) if call.verb == "patch" && patch_kind == Some(PatchKind::Apply) => {
                 let mut create = call.clone();
                 "application/json".clone_into(&mut create.content_type);
@@ -104,11 +111,13 @@ impl State {
         };
         let mut new = if call.verb == "update" { self.updated(call)? } else { patched(call, &old, patch_kind)? };
         check_identity(call, &new)?;
+        check_name(call, &new)?;
         check_preconditions(call, &old, new.at("metadata"))?;
         if call.verb == "update" && call.kind.plural == "leases" && new.text("metadata.resourceVersion").is_empty() {
             return Err(unconditional(call));
         }
         keep_what_is_the_servers(&old.value, &mut new, part, call.kind.status);
+        tidy(&call.kind, &mut new);
         validate::object(&call.kind, &new)?;
         if call.is_dry_run() {
             return Ok(Reply::Object(200, new));
@@ -122,10 +131,7 @@ impl State {
         if events::is_newer(&call.kind) {
             value = events::to_older(value);
         }
-        if value.text("metadata.name") != call.key.name {
-            let given = value.text("metadata.name");
-            return Err(Failure::bad_request(format!("the name of the object ({given}) does not match the name on the URL ({})", call.key.name)));
-        }
+        check_name(call, &value)?;
         let kind = self.stored_kind(call);
         value.put("apiVersion", kind.api_version());
         value.put("kind", kind.kind.as_str());
@@ -145,16 +151,21 @@ impl State {
         let old = self.find(call)?;
         options.check(call, &old)?;
         if call.is_dry_run() || options.dry_run {
-            return Ok(Reply::Object(200, old.value.clone()));
+            return Ok(self.deleted_dry(call, &old, &options));
         }
         let uid = old.uid().to_owned();
         match self.delete(&call.kind.plural, &call.key, &options, &call.by) {
             Some(object) if call.kind.plural == "pods" || object.is_terminating() => Ok(Reply::Object(200, object.value.clone())),
-            _ => {
-                let mut d = details(&call.kind, &call.key.name);
-                d.put("uid", uid);
-                Ok(Reply::Json(200, json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": d })))
-            }
+            _ => Ok(deleted(call, &uid)),
+        }
+    }
+
+    /// What a deletion would answer.
+    fn deleted_dry(&self, call: &Call, old: &Object, options: &DeleteOptions) -> Reply {
+        match self.after_deletion(old, options) {
+            Some(value) => Reply::Object(200, value),
+            None if call.kind.plural == "pods" => Reply::Object(200, old.value.clone()),
+            None => deleted(call, old.uid()),
         }
     }
 
@@ -186,7 +197,7 @@ impl State {
             wanted = call.json()?;
         } else {
             let kind = PatchKind::of(&call.content_type).ok_or_else(|| unsupported(call))?;
-            patch::apply(kind, &mut wanted, &call.json()?).map_err(|e| unpatchable(call, e))?;
+            patch::apply(kind, &mut wanted, &call.json()?).map_err(unpatchable)?;
         }
         check_preconditions(call, &old, wanted.at("metadata"))?;
         let replicas = wanted.int("spec.replicas");
@@ -203,6 +214,49 @@ impl State {
         let node = call.json()?.text("target.name").to_owned();
         self.bind(&call.key, &node, &call.by);
         Ok(Reply::Json(201, json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201 })))
+    }
+}
+
+/// It is gone.
+fn deleted(call: &Call, uid: &str) -> Reply {
+    let mut d = details(&call.kind, &call.key.name);
+    d.put("uid", uid);
+    Reply::Json(200, json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": d }))
+}
+
+/// Server-side apply wants to know who applies.
+fn no_manager() -> Failure {
+    let why = "Required value: is required for apply patch";
+    let d = json!({ "group": "meta.k8s.io", "kind": "PatchOptions", "causes": [{ "reason": "FieldValueRequired", "message": why, "field": "fieldManager" }] });
+    Failure::new(422, "Invalid", format!("PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: {why}")).with_details(d)
+}
+
+/// The name in the body is that of the URL.
+fn check_name(call: &Call, value: &Value) -> Result<(), Failure> {
+    let name = &call.key.name;
+    match value.text("metadata.name") {
+        given if given == name => Ok(()),
+        "" => Err(Failure::bad_request(format!("the name of the object ({name} based on URL) was undeterminable: name must be provided"))),
+        given => Err(Failure::bad_request(format!("the name of the object ({given}) does not match the name on the URL ({name})"))),
+    }
+}
+
+/// Takes away what says nothing, as the real server's types do (`omitempty`).
+pub(super) fn tidy(kind: &super::kinds::Kind, value: &mut Value) {
+    let mut fields = vec!["metadata.labels", "metadata.annotations", "metadata.finalizers", "metadata.ownerReferences"];
+    if kind.plural == "nodes" {
+        fields.extend(["spec.taints", "spec.unschedulable", "spec.providerID"]);
+    }
+    for field in fields {
+        let empty = match value.at(field) {
+            Value::Object(map) => map.is_empty(),
+            Value::Array(items) => items.is_empty(),
+            Value::String(text) => text.is_empty(),
+            other => *other == Value::Bool(false),
+        };
+        if empty {
+            value.take_away(field);
+        }
     }
 }
 
@@ -233,21 +287,24 @@ fn unsupported(call: &Call) -> Failure {
          application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml: {}",
         call.content_type
     );
-    Failure::new(415, "UnsupportedMediaType", message)
+    Failure::new(415, "UnsupportedMediaType", message).with_details(json!({}))
 }
 
 /// Some kinds take no update that does not say which version it is of (`AllowUnconditionalUpdate`).
 fn unconditional(call: &Call) -> Failure {
     let (kind, name) = (call.kind.qualified(), &call.key.name);
-    let message = format!("{kind} \"{name}\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update");
-    Failure::new(422, "Invalid", message).with_details(details(&call.kind, name))
+    let why = "Invalid value: 0: must be specified for an update";
+    let mut d = details(&call.kind, name);
+    d.put("causes", json!([{ "reason": "FieldValueInvalid", "message": why, "field": "metadata.resourceVersion" }]));
+    Failure::new(422, "Invalid", format!("{kind} \"{name}\" is invalid: metadata.resourceVersion: {why}")).with_details(d)
 }
 
-fn unpatchable(call: &Call, why: Unpatchable) -> Failure {
+fn unpatchable(why: Unpatchable) -> Failure {
     match why {
         Unpatchable::Malformed(m) => Failure::bad_request(m),
-        Unpatchable::DoesNotFit(m) => Failure::new(422, "Invalid", format!("the server rejected our request due to an error in our request: {m}"))
-            .with_details(details(&call.kind, &call.key.name)),
+        Unpatchable::DoesNotFit => {
+            Failure::new(422, "Invalid", "the server rejected our request due to an error in our request").with_details(json!({}))
+        }
     }
 }
 
@@ -258,7 +315,7 @@ fn patched(call: &Call, old: &Object, kind: Option<PatchKind>) -> Result<Value, 
         patch = events::to_older(patch);
     }
     let mut value = old.value.clone();
-    patch::apply(kind.ok_or_else(|| unsupported(call))?, &mut value, &patch).map_err(|e| unpatchable(call, e))?;
+    patch::apply(kind.ok_or_else(|| unsupported(call))?, &mut value, &patch).map_err(unpatchable)?;
     if newer {
         value.put("apiVersion", "v1");
     }
@@ -291,6 +348,14 @@ fn check_preconditions(call: &Call, old: &Object, metadata: &Value) -> Result<()
     }
     let uid = metadata.text("uid");
     if !uid.is_empty() && uid != old.uid() {
+        if call.verb == "patch" {
+            // Said twice, by two validations.
+            let why = format!("Invalid value: {uid:?}: field is immutable");
+            let mut failure = Failure::invalid(&call.kind, &call.key.name, "metadata.uid", &why);
+            let cause = json!({ "reason": "FieldValueInvalid", "message": why, "field": "metadata.uid" });
+            failure.details.put("causes", json!([cause, cause]));
+            return Err(failure);
+        }
         let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", old.uid());
         return Err(Failure::conflict(&call.kind, &call.key.name, &why));
     }

@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use futures::Stream;
 use http_body::Frame;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{
@@ -23,6 +23,7 @@ use super::{
     rules::Asked,
     selector::{Fields, Labels},
     store::{Change, State},
+    validate,
 };
 
 /// A watcher that has this many events waiting is cut off, as the real server does with slow ones.
@@ -78,14 +79,16 @@ impl Scope {
         self.fields.exactly("spec.nodeName")
     }
 
-    fn event(&self, change: &Change) -> Option<&'static str> {
-        let before = change.old.as_ref().is_some_and(|o| self.contains(o));
+    fn event(&self, change: &Change) -> Option<Push> {
+        let before = change.old.as_ref().filter(|o| self.contains(o));
         let after = !change.deleted && self.contains(&change.new);
         match (before, after) {
-            (false, true) => Some("ADDED"),
-            (true, true) => Some("MODIFIED"),
-            (true, false) => Some("DELETED"),
-            (false, false) => None,
+            (None, true) => Some(Push::Event("ADDED", Arc::clone(&change.new))),
+            (Some(_), true) => Some(Push::Event("MODIFIED", Arc::clone(&change.new))),
+            (Some(_), false) if change.deleted => Some(Push::Event("DELETED", Arc::clone(&change.new))),
+            // It has left the scope: as it was when it was still in it, with the version of the change.
+            (Some(old), false) => Some(Push::Event("DELETED", Arc::new(old.at_version(change.new.revision)))),
+            (None, false) => None,
         }
     }
 }
@@ -139,10 +142,7 @@ impl Watches {
             }
         }
         for id in ids {
-            let full = self
-                .open
-                .get(&id)
-                .is_some_and(|w| w.scope.event(change).is_some_and(|kind| w.to.try_send(Push::Event(kind, Arc::clone(&change.new))).is_err()));
+            let full = self.open.get(&id).is_some_and(|w| w.scope.event(change).is_some_and(|push| w.to.try_send(push).is_err()));
             if full {
                 self.remove(id);
             }
@@ -183,6 +183,7 @@ pub(super) struct Started {
     backlog: VecDeque<Push>,
     from: mpsc::Receiver<Push>,
     limit: Duration,
+    bookmarks: bool,
     render: Render,
 }
 
@@ -211,13 +212,14 @@ impl State {
     /// Starts a watch.
     pub(super) fn watch(&mut self, call: &Call) -> Result<Started, Failure> {
         let scope = Scope::of(call)?;
+        validate::version_match(call)?;
         let bookmarks = call.query.flag("allowWatchBookmarks");
         let initial = call.query.flag("sendInitialEvents");
         let backlog = match call.query.get("resourceVersion") {
             _ if initial => self.everything(call, &scope, bookmarks),
             "" | "0" => self.everything(call, &scope, false),
             text => {
-                let from = text.parse::<u64>().map_err(|_| Failure::bad_request(format!("invalid resource version {text:?}")))?;
+                let from = text.parse::<u64>().map_err(|_| Failure::new(500, "", invalid_version(text)))?;
                 self.since(call, &scope, from)?
             }
         };
@@ -225,7 +227,7 @@ impl State {
         let (to, from) = mpsc::channel(BACKLOG);
         let expired = matches!(backlog.back(), Some(Push::Error(_)));
         let id = if expired { 0 } else { self.watches.add(Watch { asked: call.asked(), scope, bookmarks, to }) };
-        Ok(Started { id, backlog, from, limit: Duration::from_secs(seconds), render: Render::of(call, self.clock) })
+        Ok(Started { id, backlog, from, limit: Duration::from_secs(seconds), bookmarks, render: Render::of(call, self.clock) })
     }
 
     fn everything(&self, call: &Call, scope: &Scope, mark: bool) -> VecDeque<Push> {
@@ -240,9 +242,7 @@ impl State {
     fn since(&self, call: &Call, scope: &Scope, from: u64) -> Result<VecDeque<Push>, Failure> {
         let Some(shelf) = self.shelves.get(&call.kind.plural) else { return Ok(VecDeque::new()) };
         if from > self.revision {
-            let message = format!("Too large resource version: {from}, current: {}", self.revision);
-            let details = json!({ "causes": [{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }] });
-            return Err(Failure::new(504, "Timeout", message).with_details(details).retry_after(1));
+            return Err(Failure::too_new(from, self.revision));
         }
         if from < shelf.forgotten {
             let failure = Failure::expired(format!("too old resource version: {from} ({})", shelf.forgotten));
@@ -253,8 +253,12 @@ impl State {
         }
         let start = shelf.log.partition_point(|c| c.new.revision <= from);
         let changes = shelf.log.range(start..);
-        Ok(changes.filter_map(|c| Some(Push::Event(scope.event(c)?, Arc::clone(&c.new)))).collect())
+        Ok(changes.filter_map(|c| scope.event(c)).collect())
     }
+}
+
+fn invalid_version(text: &str) -> String {
+    format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax")
 }
 
 /// Takes a watch out when its body is dropped.
@@ -272,16 +276,38 @@ impl Drop for Guard {
     }
 }
 
+impl Guard {
+    fn revision(&self) -> Option<u64> {
+        let state = self.state.upgrade()?;
+        let revision = state.lock().unwrap_or_else(PoisonError::into_inner).revision;
+        Some(revision)
+    }
+}
+
 struct Flow {
     started: Started,
     until: Instant,
+    /// When the last bookmark is due, where there is to be one.
+    last_bookmark: Option<Instant>,
     ended: bool,
-    _guard: Guard,
+    guard: Guard,
 }
+
+impl Flow {
+    fn bookmark(&mut self) -> Option<Push> {
+        self.last_bookmark = None;
+        Some(Push::Bookmark { revision: self.guard.revision()?, initial: false })
+    }
+}
+
+/// A watch whose time is nearly over gets a bookmark this much before (apiserver: pkg/storage/cacher, `nextBookmarkTime`).
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 /// The body of a watch.
 pub(super) fn body(started: Started, state: Weak<Mutex<State>>) -> impl Stream<Item = Result<Frame<Bytes>, BoxError>> + Send {
-    let flow = Flow { until: Instant::now() + started.limit, ended: false, _guard: Guard { state, id: started.id }, started };
+    let now = Instant::now();
+    let last_bookmark = started.limit.checked_sub(LAST_BOOKMARK).filter(|_| started.bookmarks).map(|after| now + after);
+    let flow = Flow { until: now + started.limit, last_bookmark, ended: false, guard: Guard { state, id: started.id }, started };
     futures::stream::unfold(flow, |mut flow| async move {
         if flow.ended {
             return None;
@@ -292,6 +318,7 @@ pub(super) fn body(started: Started, state: Weak<Mutex<State>>) -> impl Stream<I
             tokio::select! {
                 biased;
                 push = flow.started.from.recv() => push?,
+                () = tokio::time::sleep_until(flow.last_bookmark.unwrap_or(flow.until)), if flow.last_bookmark.is_some() => flow.bookmark()?,
                 () = tokio::time::sleep_until(flow.until) => return None,
             }
         };

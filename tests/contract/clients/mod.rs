@@ -1,0 +1,5 @@
+//! Programs that nobody here wrote, at work with the embedded servers.
+
+mod aws;
+mod describes;
+mod kubectl;
