@@ -6,46 +6,18 @@ use serde_json::{Value, json};
 use sundown::sim::aws::{HookResult, SpotAction, Verdict};
 
 use crate::{
+    objects::Pods,
     process::LIMIT,
     stage::{Stage, condition, node_name},
 };
-
-/// A Deployment whose pods stop after this much of their thirty seconds.
-fn deployment(name: &str, replicas: usize, stop: &str) -> Value {
-    json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": name },
-        "spec": {
-            "replicas": replicas, "selector": { "matchLabels": { "app": name } },
-            "template": {
-                "metadata": { "labels": { "app": name }, "annotations": { "test.sundown.dev/stop-after": stop, "test.sundown.dev/ready-after": "1s" } },
-                "spec": {
-                    "containers": [{ "name": "main", "image": "none" }],
-                    "topologySpreadConstraints": [{
-                        "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
-                        "labelSelector": { "matchLabels": { "app": name } },
-                    }],
-                },
-            },
-        },
-    })
-}
-
-fn budget(name: &str, bound: &str, value: &Value) -> Value {
-    json!({
-        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": name },
-        "spec": { "selector": { "matchLabels": { "app": name } }, bound: value },
-    })
-}
 
 const WEB: &str = "/apis/apps/v1/namespaces/default/deployments/web";
 
 /// Four pods of which one may be away.
 async fn web(stage: &Stage, stop: &str) {
-    stage.create("/apis/apps/v1/namespaces/default/deployments", &deployment("web", 4, stop)).await;
-    stage.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", &budget("web", "minAvailable", &json!(3))).await;
-    stage.until("all pods are ready", WEB, |d| d["status"]["readyReplicas"] == 4).await;
-    let budget = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/web";
-    stage.until("one may go", budget, |b| b["status"]["disruptionsAllowed"] == 1).await;
+    let pods = Pods::of("web").grace(30).with("stop-after", stop);
+    stage.ready("default", &pods.deployment(4)).await;
+    stage.allowing("default", &pods.budget("minAvailable", &json!(3)), 1).await;
 }
 
 /// All that Sundown called, none of which was refused for want of a right.
@@ -130,11 +102,21 @@ async fn a_spot_notice_empties_its_node_and_leaves_daemon_sets_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_is_killed_in_mid_drain_is_followed_and_nothing_is_evicted_twice() {
     let Some(stage) = Stage::new(3).await else { return };
+    stage.alone().await;
     let instances = stage.group(4).await;
     web(&stage, "20s").await;
+    // Pods are spread where it can be done; not by force.
+    let mut doomed = ("", 0);
+    for instance in &instances {
+        let pods = stage.pods_on(&node_name(instance), "default").await.len();
+        if pods > 0 {
+            doomed = (instance, pods);
+        }
+    }
+    let (doomed, pods) = doomed;
     let mut first = stage.leader("sundown-0", &[]).await;
     let mut second = stage.replica("sundown-1", &[]).await;
-    stage.world.aws.terminate(&instances[0], true);
+    stage.world.aws.terminate(doomed, true);
     let end = Instant::now() + LIMIT;
     while evictions(&stage) == 0 {
         assert!(Instant::now() < end, "nothing is evicted");
@@ -146,11 +128,11 @@ async fn a_leader_that_is_killed_in_mid_drain_is_followed_and_nothing_is_evicted
     second.counts("leader", 1.0).await;
     // The lease's duration and two seconds, and what a loaded machine takes to say so.
     assert!(killed.elapsed() < Duration::from_secs(22), "it took {:?}", killed.elapsed());
-    let end = stage.completed(&instances[0]).await.end.unwrap();
+    let end = stage.completed(doomed).await.end.unwrap();
     assert_eq!((end.verdict, end.by.as_str()), (Verdict::Completed(HookResult::Continue), "AKIASUNDOWN"));
-    let pods = stage.pods_on(&node_name(&instances[0]), "default").await;
-    assert!(pods.is_empty(), "{pods:?}");
-    assert_eq!(evictions(&stage), 1, "one pod was on it");
+    let left = stage.pods_on(&node_name(doomed), "default").await;
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(evictions(&stage), pods, "each pod on it once");
 }
 
 #[tokio::test(flavor = "multi_thread")]

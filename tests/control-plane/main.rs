@@ -14,10 +14,19 @@
     reason = "tests: a panic is how they fail, and they run in real time"
 )]
 
+mod admission;
+mod budgets;
 mod cluster;
 mod draining;
+mod objects;
 #[allow(dead_code, reason = "what only tests of the embedded servers need of it")]
 #[path = "../binary/process.rs"]
 mod process;
+mod refusals;
+mod shapes;
+mod shedding;
 mod shell;
 mod stage;
+mod webhook;
+mod witness;
+mod workloads;
