@@ -56,7 +56,8 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
     let options = cluster::ConnectOptions { kubeconfig: config.kube.kubeconfig.clone(), context: config.kube.context.clone() };
     let kube = cluster::connect(&options).await.context("no API server to talk to (`--kubeconfig`, or run in the cluster)")?;
     let metrics = Arc::new(Metrics::new(&controller::words()));
-    let (loops, readiness) = (Loops::new(clock), Readiness::default());
+    // The listener is up before the service: until that has said what it needs, nothing is ready.
+    let (loops, readiness) = (Loops::new(clock), Readiness::awaiting(&controller::AWAITED));
     if let Some(address) = config.service.admin {
         let admin = Admin { metrics: Arc::clone(&metrics), loops: loops.clone(), readiness: readiness.clone() };
         let bound = admin.start(address, &spawner, CancellationToken::new()).await.with_context(|| {

@@ -22,4 +22,4 @@ mod service;
 pub use board::{BlockedFor, Board, NodeReport};
 pub use counting::words;
 pub use runtime::{Clock, Random, Spawner};
-pub use service::{Parts, serve};
+pub use service::{AWAITED, Parts, serve};

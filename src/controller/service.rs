@@ -84,6 +84,9 @@ impl Gate for LeaderGate {
     }
 }
 
+/// The conditions of `/readyz` that [`serve`] adds as it goes.
+pub const AWAITED: [&str; 3] = ["nodes", "budgets", "queue"];
+
 /// Runs until `shutdown`. Never errs: AWS and Kubernetes may come and go, both are tried again for ever.
 pub async fn serve(parts: Parts) {
     let config = Arc::clone(&parts.config);

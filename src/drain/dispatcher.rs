@@ -146,6 +146,7 @@ impl Dispatcher {
     }
 
     fn answered(&mut self, now: Moment, uid: &PodUid, class: Class) {
+        let evicted = self.flights.get(uid).is_some_and(|f| f.lane.is_some());
         let landed = self.land(now, uid, |version| match class {
             Class::Accepted => Landing::Used,
             Class::Budget | Class::BudgetLagging { .. } | Class::BudgetBroken => Landing::Refused(version),
@@ -162,6 +163,8 @@ impl Dispatcher {
         // Of a pod that is gone its drain says at once that nothing is wanted any more; unless it knows better.
         let passing = matches!(class, Class::Transient | Class::Unauthorized | Class::Conflict | Class::Gone | Class::OtherUid);
         let wait = self.patience.wait(class, wanted.tries, wanted.delete);
+        // It is to be deleted by now: how its eviction failed is no reason to wait with that.
+        let passing = passing && !(evicted && wanted.delete);
         wanted.tries = if passing { wanted.tries.saturating_add(1) } else { 0 };
         let on_budget = matches!(class, Class::Budget | Class::BudgetLagging { .. } | Class::BudgetBroken);
         wanted.state = match wait {

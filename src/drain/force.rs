@@ -46,6 +46,9 @@ impl Limits {
 /// The shortest grace period that is ever given. 0 would kill at once, without the API waiting for the kubelet.
 pub(super) const SHORTEST: Duration = seconds(1);
 
+/// So long an eviction has at least to be answered, however near the deadline is.
+pub(super) const FAIR: Duration = seconds(2);
+
 /// The grace period, in seconds, of a pod that is to be gone by `force_at`: its own, or what is left, at least 1.
 ///
 /// Rounded to the nearest second: a timer that fires a few milliseconds late must not cost a pod a whole second of its own grace.

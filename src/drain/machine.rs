@@ -136,6 +136,12 @@ impl Drain {
         order
     }
 
+    /// Until when the answer to an eviction of this pod that is sent now is waited for; `None`: as long as for any call.
+    #[must_use]
+    pub fn evict_until(&self, uid: &PodUid, now: Moment) -> Option<Moment> {
+        self.pods.get(uid)?.evict_until(&self.rules(now), now)
+    }
+
     /// When it wants an [`Input::Tick`].
     #[must_use]
     pub fn next_wake(&self) -> Option<Moment> {

@@ -96,6 +96,16 @@ impl Drop for Loop {
 }
 
 impl Readiness {
+    /// Conditions that will be added under these names, and do not hold before: whoever asks earlier must not hear that all is well.
+    #[must_use]
+    pub fn awaiting(names: &[&'static str]) -> Self {
+        let readiness = Self::default();
+        for name in names {
+            readiness.add(name, || Err("not yet".to_owned()));
+        }
+        readiness
+    }
+
     /// Adds a condition; of two with one name the later counts. `Err` says why it does not hold.
     pub fn add(&self, name: &'static str, holds: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name, Box::new(holds));
@@ -149,6 +159,15 @@ mod tests {
         tokio::time::advance(seconds(100)).await;
         drop(intake);
         assert_eq!(loops.stuck(), vec![], "a loop that has ended is not stuck");
+    }
+
+    #[test]
+    fn what_is_awaited_does_not_hold_before_it_was_added() {
+        let readiness = Readiness::awaiting(&["nodes", "queue"]);
+        assert_eq!(readiness.missing(), vec![("nodes", "not yet".to_owned()), ("queue", "not yet".to_owned())]);
+        readiness.add("nodes", || Ok(()));
+        readiness.flag("queue").set(Ok(()));
+        assert!(readiness.missing().is_empty());
     }
 
     #[test]

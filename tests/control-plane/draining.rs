@@ -3,44 +3,18 @@
 use serde_json::{Value, json};
 use sundown::sim::aws::{HookResult, SpotAction, Verdict};
 
-use crate::stage::{Stage, condition, node_name};
-
-/// A Deployment whose pods stop after this much of their thirty seconds.
-fn deployment(name: &str, replicas: usize, stop: &str) -> Value {
-    json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": name },
-        "spec": {
-            "replicas": replicas, "selector": { "matchLabels": { "app": name } },
-            "template": {
-                "metadata": { "labels": { "app": name }, "annotations": { "test.sundown.dev/stop-after": stop, "test.sundown.dev/ready-after": "1s" } },
-                "spec": {
-                    "containers": [{ "name": "main", "image": "none" }],
-                    "topologySpreadConstraints": [{
-                        "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
-                        "labelSelector": { "matchLabels": { "app": name } },
-                    }],
-                },
-            },
-        },
-    })
-}
-
-fn budget(name: &str, bound: &str, value: &Value) -> Value {
-    json!({
-        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": name },
-        "spec": { "selector": { "matchLabels": { "app": name } }, bound: value },
-    })
-}
+use crate::{
+    objects::Pods,
+    stage::{Stage, condition, node_name},
+};
 
 const WEB: &str = "/apis/apps/v1/namespaces/default/deployments/web";
 
 /// Four pods of which one may be away.
 async fn web(stage: &Stage, stop: &str) {
-    stage.create("/apis/apps/v1/namespaces/default/deployments", &deployment("web", 4, stop)).await;
-    stage.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", &budget("web", "minAvailable", &json!(3))).await;
-    stage.until("all pods are ready", WEB, |d| d["status"]["readyReplicas"] == 4).await;
-    let budget = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/web";
-    stage.until("one may go", budget, |b| b["status"]["disruptionsAllowed"] == 1).await;
+    let pods = Pods::of("web").grace(30).with("stop-after", stop);
+    stage.ready("default", &pods.deployment(4)).await;
+    stage.allowing("default", &pods.budget("minAvailable", &json!(3)), 1).await;
 }
 
 /// All that Sundown called, none of which was refused for want of a right.

@@ -14,17 +14,26 @@
     reason = "tests: a panic is how they fail, and they run in real time"
 )]
 
+mod admission;
 mod audit;
+mod budgets;
 mod cluster;
 mod draining;
 mod failing;
 mod hands;
 mod nodes;
+mod objects;
 mod people;
 #[allow(dead_code, reason = "what only tests of the embedded servers need of it")]
 #[path = "../binary/process.rs"]
 mod process;
+mod refusals;
 mod replicas;
 mod rights;
+mod shapes;
+mod shedding;
 mod shell;
 mod stage;
+mod webhook;
+mod witness;
+mod workloads;

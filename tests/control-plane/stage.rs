@@ -75,7 +75,8 @@ impl Stage {
         self.join(self.world.add_group(spec, &[])).await
     }
 
-    async fn join(&self, instances: Vec<String>) -> Vec<String> {
+    /// Makes ready Nodes of these instances.
+    pub async fn join(&self, instances: Vec<String>) -> Vec<String> {
         for (n, instance) in instances.iter().enumerate() {
             self.add_node(&node_name(instance), instance, n).await;
         }
@@ -168,7 +169,10 @@ impl Stage {
     pub fn start(&self, name: &str, token: &str, flags: &[&str]) -> Process {
         let folder = self.cluster.folder.path();
         let mut command: Command = sundown(folder);
-        command.args(["run", "--queue-url", &self.world.queue_url(), "--cluster-name", self.world.cluster()]);
+        command.args(["run", "--cluster-name", self.world.cluster()]);
+        if !flags.contains(&"--queue-url") {
+            command.args(["--queue-url", &self.world.queue_url()]);
+        }
         command.args(["--aws-endpoint-url", &self.aws.url(), "--admin-listen", "127.0.0.1:0", "--lease-namespace", "sundown"]);
         command.arg("--kubeconfig").arg(self.cluster.kubeconfig(token)).args(flags);
         command.envs([("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"), ("AWS_SECRET_ACCESS_KEY", "not-a-secret"), ("AWS_EC2_METADATA_DISABLED", "true")]);

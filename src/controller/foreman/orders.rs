@@ -1,11 +1,13 @@
 //! Orders: from the dispatcher's word to the API server and back.
 
+use std::time::Duration;
+
 use tracing::debug;
 
 use super::{Foreman, Word};
 use crate::{
     cluster,
-    domain::{ApiAnswer, NodeName, PodUid},
+    domain::{ApiAnswer, MomentExt, NodeName, PodUid},
     drain::{DaemonSetState, DispatchInput, Input, Order, classify},
 };
 
@@ -18,10 +20,15 @@ impl Foreman {
             self.dispatch(DispatchInput::Withdrawn { uid: uid.clone() });
             return;
         };
+        let until = self.courses.get(node).and_then(|c| c.drain.as_ref()).and_then(|d| d.evict_until(uid, now));
+        let patience = until.map_or(Duration::MAX, |at| at.since_or_zero(now));
         let (term, node) = (self.term.clone(), node.clone());
         self.term.spawn(async move {
             let answer = match &order {
-                Order::Evict { pod, uid, grace } => term.cluster.evict(pod, uid, *grace).await,
+                // One without an answer when its pod is to be deleted is given up; should it still come to something, the UID makes that harmless.
+                Order::Evict { pod, uid, grace } => {
+                    tokio::time::timeout(patience, term.cluster.evict(pod, uid, *grace)).await.unwrap_or_else(|_| unanswered())
+                }
                 Order::Delete { pod, uid, grace, .. } => term.cluster.delete_pod(pod, uid, Some(*grace)).await,
             };
             term.tell(Word::Answer { node, order, answer });
@@ -63,4 +70,8 @@ impl Foreman {
             term.tell(Word::DaemonSet { node, namespace, name, state });
         });
     }
+}
+
+fn unanswered() -> ApiAnswer {
+    ApiAnswer { message: "not answered before the pod was to be deleted".to_owned(), ..ApiAnswer::default() }
 }

@@ -46,6 +46,16 @@ fn passing_failures_are_tried_again_soon_and_ever_later() {
 }
 
 #[test]
+fn a_pod_that_is_to_be_deleted_does_not_wait_because_its_eviction_failed() {
+    let mut b = Bench::new();
+    b.want(at(0), "n1", pod("a"));
+    assert!(b.delete(at(10), "n1", pod("a")).is_empty(), "its eviction is under way");
+    assert_eq!(b.answer(at(12), "a", Class::Transient), ["a"]);
+    assert!(b.answer(at(13), "a", Class::Transient).is_empty(), "a delete that failed waits");
+    assert!((at(13)..=at(18)).contains(&b.d.next_wake().unwrap()));
+}
+
+#[test]
 fn s07_overload_holds_everything_until_retry_after() {
     let mut b = Bench::new();
     b.want(at(0), "n1", pod("a"));

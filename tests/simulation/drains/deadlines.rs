@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sundown::sim::{
     aws::GroupSpec,
-    kube::{BudgetSpec, Entry, Fact, PodShape, Workload},
+    kube::{BudgetSpec, Entry, Fact, Fault, Match, PodShape, Rule, Workload},
 };
 
 use super::{Scene, about, between, graceful};
@@ -155,4 +155,20 @@ async fn the_drain_ends_at_its_deadline_whatever_is_left() {
     assert_eq!(scene.sundown.metric("drains_total{end=\"deadline_reached\"}"), 1.0);
     assert!(scene.events("DrainEnded").iter().any(|m| m.contains("shop/web-0")), "{:?}", scene.events("DrainEnded"));
     scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_eviction_is_never_answered_is_deleted_in_time() {
+    for (seed, grace) in [(121, 1), (122, 4), (123, 9), (124, 20)] {
+        let scene = Scene::hooked(seed, 2, &["--drain-timeout", "60s", "--deadline-margin", "0s"]).await;
+        scene.pod(0, "web-0", graceful(grace, 1));
+        scene.stage.world.kube.inject(Rule::always(Match::evictions().named("web-0"), Fault::Hang));
+        scene.stage.pass(5).await;
+        let accepted = scene.terminate(0).await;
+        scene.completed(0, 70).await;
+        let removals = scene.removals("web-0");
+        assert!(removals.len() == 1 && removals[0].2, "it was deleted, once: {removals:?}");
+        about(between(accepted, removals[0].0), 60.0 - grace as f64, 0.5);
+        scene.end().await;
+    }
 }

@@ -1,0 +1,147 @@
+//! Admission webhooks in the way of evictions: one that refuses, one that is down, one that hangs, and one that refuses deletes too.
+
+use std::{net::SocketAddr, time::Duration};
+
+use serde_json::Value;
+use sundown::{
+    domain::{Moment, MomentExt},
+    sim::aws::{HookResult, Verdict as End},
+};
+
+use crate::{
+    admission::{Rule, Verdict, Webhook},
+    budgets::continued,
+    objects::Pods,
+    process::Process,
+    stage::{Stage, node_name},
+};
+
+/// The service's `--drain-timeout`: its margin of 5 s earlier a refused pod with two seconds of grace is deleted, not before half of that.
+const TIMEOUT: &str = "70s";
+const FORCED_AFTER: Duration = Duration::from_secs(62);
+
+const NAMESPACES: [&str; 6] = ["refused", "relented", "down", "mended", "silent", "walled"];
+
+/// The scene: a node for each namespace, with a pod of its name on it.
+struct Scene {
+    stage: Stage,
+    sundown: Process,
+    instances: Vec<String>,
+    webhook: Webhook,
+    /// Where the API server was told of a webhook for `mended` that is not there.
+    missing: String,
+}
+
+impl Scene {
+    async fn set() -> Option<Self> {
+        let stage = Stage::new(23).await?;
+        stage.alone().await;
+        let instances = stage.group(NAMESPACES.len() + 1).await;
+        let webhook = Webhook::start(&stage).await;
+        for (name, instance) in NAMESPACES.iter().zip(&instances) {
+            stage.add_namespace(name).await;
+            stage.ready_pod(name, &Pods::of(name).grace(2).pod(name, &node_name(instance))).await;
+        }
+        let evictions = |name, namespaces| Rule { name, namespaces, operations: &["CREATE"], resources: &["pods/eviction"] };
+        for namespace in ["refused", "relented", "silent"] {
+            webhook.says(namespace, Some(Verdict::Deny(403, "the data is being moved".to_owned())));
+        }
+        stage.ask(webhook.address, &evictions("guard", &["refused", "relented", "silent"])).await;
+        // Nobody listens there any more.
+        let nobody: SocketAddr = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        stage.ask(nobody, &evictions("down", &["down"])).await;
+        let missing = stage.ask(nobody, &evictions("mended", &["mended"])).await;
+        webhook.says("walled", Some(Verdict::Deny(400, "nothing leaves".to_owned())));
+        stage.ask(webhook.address, &evictions("walled-evictions", &["walled"])).await;
+        let deletes = Rule { name: "walled-deletes", namespaces: &["walled"], operations: &["DELETE"], resources: &["pods"] };
+        stage.ask(webhook.address, &deletes).await;
+        for name in NAMESPACES {
+            stage.refuses_eviction(name, name).await;
+        }
+        webhook.says("silent", Some(Verdict::Hold));
+        let sundown = stage.leader("sundown", &["--drain-timeout", TIMEOUT]).await;
+        Some(Self { stage, sundown, instances, webhook, missing })
+    }
+
+    fn instance(&self, namespace: &str) -> &str {
+        &self.instances[NAMESPACES.iter().position(|n| *n == namespace).unwrap()]
+    }
+
+    async fn blocked(&mut self, reason: &str, least: f64) {
+        self.sundown.counts(&format!("blocked_pods{{reason=\"{reason}\"}}"), least).await;
+    }
+
+    async fn pod(&self, namespace: &str) -> Option<Value> {
+        self.stage.get(&format!("/api/v1/namespaces/{namespace}/pods/{namespace}")).await
+    }
+
+    /// It was asked politely until shortly before the deadline, and not often; then it was deleted.
+    async fn was_forced(&self, namespace: &str, reason: &str, accepted: Moment) {
+        continued(&self.stage, self.instance(namespace)).await;
+        assert!(self.pod(namespace).await.is_none(), "the hook was completed before {namespace} was gone");
+        let evictions = self.stage.evictions(namespace, namespace);
+        assert!(evictions.iter().all(|c| c.code != 201) && (1..=12).contains(&evictions.len()), "{evictions:?}");
+        let deletes = self.stage.deletes(namespace, namespace);
+        assert!(deletes.len() == 1 && deletes[0].code == 200, "{deletes:?}");
+        let after = deletes[0].at.since_or_zero(accepted);
+        assert!(after >= FORCED_AFTER, "{namespace} was forced after {after:?}");
+        self.stage.told(namespace, namespace, "Forced", &format!("blocked by {reason}")).await;
+        self.stage.told("default", &node_name(self.instance(namespace)), "Forced", &format!("{namespace}/{namespace}")).await;
+    }
+
+    /// It went as soon as it was let, without force.
+    async fn went_by_itself(&self, namespace: &str) {
+        continued(&self.stage, self.instance(namespace)).await;
+        let last = self.stage.evictions(namespace, namespace).last().map(|c| c.code);
+        assert_eq!((last, self.stage.deletes(namespace, namespace).len()), (Some(201), 0), "{namespace}");
+    }
+
+    /// Neither evicted nor deleted, whatever was tried: the hook is answered all the same, at the deadline, and people are told.
+    async fn was_given_up(&mut self, namespace: &str, accepted: Moment) {
+        let end = self.stage.completed(self.instance(namespace)).await.end.unwrap();
+        assert_eq!((end.verdict, end.by.as_str()), (End::Completed(HookResult::Continue), "AKIASUNDOWN"));
+        let after = end.at.since_or_zero(accepted);
+        assert!(after >= FORCED_AFTER, "{namespace} was given up after {after:?}");
+        assert!(self.pod(namespace).await.is_some_and(|p| p["metadata"]["deletionTimestamp"].is_null()), "nothing let it go");
+        let deletes = self.stage.deletes(namespace, namespace);
+        assert!(!deletes.is_empty() && deletes.len() <= 4 && deletes.iter().all(|c| c.code == 400), "{deletes:?}");
+        let node = node_name(self.instance(namespace));
+        self.stage.told("default", &node, "DrainEnded", &format!("{namespace}/{namespace}")).await;
+        self.sundown.counts("deadline_misses_total", 1.0).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhooks_that_refuse_or_are_down_hold_pods_until_they_relent_or_the_deadline_comes() {
+    let Some(mut scene) = Scene::set().await else { return };
+    for n in 0..NAMESPACES.len() {
+        scene.stage.world.aws.terminate(&scene.instances[n], true);
+    }
+    let mut accepted = Vec::new();
+    for instance in &scene.instances[..NAMESPACES.len()] {
+        accepted.push(scene.stage.accepted(instance).await);
+    }
+    let of = |namespace: &str| accepted[NAMESPACES.iter().position(|n| *n == namespace).unwrap()];
+
+    // Who is told what: refused by somebody, or somebody who should have been asked is away.
+    scene.blocked("webhook", 3.0).await;
+    scene.blocked("error", 2.0).await;
+    assert!(scene.webhook.asked("CREATE", "refused", "refused") >= 1);
+    scene.webhook.says("relented", None);
+    scene.stage.delete(&scene.missing, &Value::Null).await;
+    scene.went_by_itself("mended").await;
+    scene.stage.told("refused", "refused", "Blocked", "the data is being moved").await;
+    scene.stage.told("down", "down", "Blocked", "failed calling webhook").await;
+    scene.went_by_itself("relented").await;
+
+    scene.was_forced("refused", "webhook", of("refused")).await;
+    scene.was_forced("down", "error", of("down")).await;
+    // Answered by nobody, however long one waits: that delays nothing.
+    scene.was_forced("silent", "error", of("silent")).await;
+    assert!(scene.webhook.asked("CREATE", "silent", "silent") >= 1);
+    scene.was_given_up("walled", of("walled")).await;
+    let refused = scene.sundown.metric("evictions_total{answer=\"webhook\"}").await;
+    assert!(refused >= 3.0, "{refused}");
+    assert!((scene.sundown.metric("pods_forced_total").await - 3.0).abs() < 0.5, "three were forced");
+    assert!((scene.sundown.metric("deadline_misses_total").await - 1.0).abs() < 0.5, "one drain missed its deadline");
+}
