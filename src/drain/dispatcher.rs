@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 use super::{
@@ -14,7 +15,11 @@ use super::{
     turn::TurnQueue,
     wanted::{Flight, NodeState, State, Wanted},
 };
-use crate::domain::{Budget, BudgetKey, Moment, MomentExt, NodeName, Pod, PodUid};
+use crate::domain::{Budget, BudgetKey, Moment, MomentExt, NodeName, Pod, PodUid, seconds};
+
+/// How long the disruption controller has to see that a pod is not ready any more. Until its budget's status says so the API server counts the
+/// pod as healthy, and lets it go although the budget is not kept without it (seen 64 ms after the pod's status).
+const SETTLED: Duration = seconds(3);
 
 /// The dispatcher over all drains, which alone lets orders go.
 #[derive(Debug)]
@@ -60,7 +65,7 @@ impl Dispatcher {
     /// Takes an input and says which orders go now.
     pub fn step(&mut self, now: Moment, input: DispatchInput) -> Vec<DispatchEffect> {
         match input {
-            DispatchInput::Want { node, pod, delete } => self.want(node, pod, delete),
+            DispatchInput::Want { node, pod, delete } => self.want(now, node, pod, delete),
             DispatchInput::Unwant { uid } => self.forget(&uid),
             DispatchInput::Turn { node, turn } => self.change_node(&node, |n| n.turn = turn),
             DispatchInput::Closed { node } => self.close(&node),
@@ -190,7 +195,7 @@ impl Dispatcher {
 
     // ---- what is wanted ----
 
-    fn want(&mut self, node: NodeName, pod: Arc<Pod>, delete: bool) {
+    fn want(&mut self, now: Moment, node: NodeName, pod: Arc<Pod>, delete: bool) {
         let uid = pod.uid.clone();
         let lane = self.lane_of(&pod);
         let under_way = self.flights.contains_key(&uid);
@@ -204,8 +209,9 @@ impl Dispatcher {
             self.enter_queue(&uid);
             return;
         };
-        let changed = wanted.pod.ready != pod.ready || wanted.pod.phase != pod.phase || wanted.pod.labels != pod.labels;
-        let helps = wanted.delete != delete || changed && !delete;
+        let other = wanted.pod.phase != pod.phase || wanted.pod.labels != pod.labels;
+        let helps = wanted.delete != delete || (other || !wanted.pod.ready && pod.ready) && !delete;
+        let failed = wanted.pod.ready && !pod.ready && !delete;
         self.leave_queue(&uid);
         if let Some(wanted) = self.pods.get_mut(&uid) {
             wanted.pod = pod;
@@ -217,6 +223,8 @@ impl Dispatcher {
         self.move_to_lane(&uid, lane);
         if helps {
             self.ready(&uid);
+        } else if failed {
+            self.ready_after(&uid, now.plus(SETTLED));
         }
         self.enter_queue(&uid);
     }
@@ -293,6 +301,18 @@ impl Dispatcher {
             Some(wanted) if wanted.state == State::UnderWay => wanted.again = true,
             Some(wanted) => wanted.state = State::Ready,
             None => {}
+        }
+    }
+
+    /// As [`ready`](Self::ready), but then; at once where no budget is asked.
+    fn ready_after(&mut self, uid: &PodUid, at: Moment) {
+        match self.pods.get_mut(uid) {
+            Some(Wanted { lane: LaneKey::Budget(_), state, .. }) => {
+                if let State::Parked { until, .. } = state {
+                    *until = at.min(*until);
+                }
+            }
+            _ => self.ready(uid),
         }
     }
 

@@ -121,9 +121,28 @@ fn a_pod_goes_again_when_its_own_readiness_or_labels_change() {
     b.want(at(0), "n1", pod("a"));
     b.answer(at(0), "a", Class::Budget);
     assert!(b.want(at(1), "n1", pod("a")).is_empty(), "nothing changed");
-    assert_eq!(b.want(at(2), "n1", Pod { ready: false, ..pod("a") }), ["a"]);
+    assert_eq!(b.want(at(2), "n1", Pod { phase: crate::domain::Phase::Succeeded, ..pod("a") }), ["a"]);
     b.want(at(2), "n1", Pod { labels: [].into(), ..pod("a") });
     assert_eq!(b.answer(at(2), "a", Class::Budget), ["a"], "it changed while its order was under way");
+}
+
+#[test]
+fn a_pod_that_becomes_unready_waits_until_its_budget_must_have_heard_of_it() {
+    let unready = || Pod { ready: false, ..pod("a") };
+    let mut b = Bench::new();
+    b.budget(at(0), 0);
+    b.want(at(0), "n1", pod("a"));
+    b.answer(at(0), "a", Class::Budget);
+    assert!(b.want(at(2), "n1", unready()).is_empty(), "the status of the budget still counts it");
+    assert_eq!(b.d.next_wake(), Some(at(5)));
+    assert_eq!(b.step(at(5), DispatchInput::Tick), ["a"]);
+    b.answer(at(5), "a", Class::Budget);
+    assert_eq!(b.want(at(6), "n1", pod("a")), ["a"], "ready again, it goes as any other");
+
+    let mut b = Bench::new();
+    b.want(at(0), "n1", pod("a"));
+    b.answer(at(0), "a", Class::Transient);
+    assert_eq!(b.want(at(0), "n1", unready()), ["a"], "no budget counts it");
 }
 
 #[test]
