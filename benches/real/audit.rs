@@ -1,6 +1,7 @@
 //! The API server's audit log: who asked for what, when, and with which answer.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     io::{Read as _, Seek as _, SeekFrom},
     path::PathBuf,
@@ -74,4 +75,13 @@ impl Audit {
         let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         events.filter(|e| e["verb"] != "watch").filter_map(|e| Call::of(&e)).collect()
     }
+}
+
+/// What Sundown had asked for and been answered by then.
+pub fn kinds(calls: &[Call], until: Moment) -> BTreeMap<String, usize> {
+    let mut kinds = BTreeMap::new();
+    for call in calls.iter().filter(|c| c.is_by_sundown() && c.answered <= until) {
+        *kinds.entry(format!("{} {} {}", call.verb, call.resource, call.code)).or_default() += 1;
+    }
+    kinds
 }

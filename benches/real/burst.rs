@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sundown::{domain::Moment, sim::aws::SpotAction};
 
 use super::{
-    audit::Call,
+    audit::{Call, kinds},
     bench::{Bench, RUNS, bare_accept, median, until_last},
 };
 use crate::{
@@ -68,15 +68,6 @@ async fn times(nodes: usize) -> (f64, f64) {
         bench.clear().await;
     }
     (median(ours), median(bare))
-}
-
-/// What Sundown had asked for and been answered by then.
-fn kinds(calls: &[Call], until: Moment) -> BTreeMap<String, usize> {
-    let mut kinds = BTreeMap::new();
-    for call in calls.iter().filter(|c| c.is_by_sundown() && c.answered <= until) {
-        *kinds.entry(format!("{} {} {}", call.verb, call.resource, call.code)).or_default() += 1;
-    }
-    kinds
 }
 
 /// The first PATCH of each Node.

@@ -7,7 +7,7 @@ use serde_json::json;
 use sundown::{domain::Moment, sim::aws::SpotAction};
 
 use super::{
-    audit::Call,
+    audit::{Call, kinds},
     bench::{Bench, RUNS, median, request, until_last},
 };
 use crate::{
@@ -38,7 +38,9 @@ pub fn evictions() -> Vec<Figure> {
             let instances = prepared(&bench).await;
             let (audit, begun) = (bench.audit(), Moment::now());
             bench.all(instances.iter().flat_map(|instance| (0..PODS).map(move |i| evict(instance, i)))).await;
-            let bare = until_last(begun, audit.calls().iter().filter(|c| removes(c)));
+            let calls = audit.calls();
+            let bare = until_last(begun, calls.iter().filter(|c| removes(c)));
+            eprintln!("  run {}: bare {bare:.2} s; {}", run + 1, course(begun, &calls));
             bench.clear().await;
 
             let instances = prepared(&bench).await;
@@ -52,7 +54,7 @@ pub fn evictions() -> Vec<Figure> {
             let ours = until_last(begun, calls.iter().filter(|c| c.did("create", "pods/eviction")));
             let removing = calls.iter().filter(|c| removes(c)).count();
             let reading = calls.iter().filter(|c| c.resource == "pods" && ["get", "list"].contains(&c.verb.as_str())).count();
-            eprintln!("  run {}: {ours:.2} s, bare {bare:.2} s, {removing} evictions and deletes, {reading} reads of pods", run + 1);
+            eprintln!("  run {}: {ours:.2} s; {}; {:?}", run + 1, course(begun, &calls), kinds(&calls, Moment::now()));
             runs.push((ours, bare, removing, reading));
             bench.clear().await;
         }
@@ -88,6 +90,14 @@ pub fn evictions() -> Vec<Figure> {
             baseline: None,
         },
     ]
+}
+
+/// When they began, and how long the API server took for each.
+fn course(begun: Moment, calls: &[Call]) -> String {
+    let evictions: Vec<_> = calls.iter().filter(|c| c.did("create", "pods/eviction")).collect();
+    let first = evictions.iter().map(|c| c.received).min().unwrap().duration_since(begun).as_secs_f64();
+    let each = evictions.iter().map(|c| c.answered.duration_since(c.received).as_secs_f64()).sum::<f64>() / evictions.len() as f64;
+    format!("first after {first:.2} s, {:.1} ms each in the API server", each * 1e3)
 }
 
 async fn prepared(bench: &Bench) -> Vec<String> {
