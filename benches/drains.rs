@@ -103,7 +103,7 @@ fn waits(stage: &Stage, from: Moment, about: impl Fn(&sundown::sim::kube::Reques
     freed.filter_map(wait).collect()
 }
 
-fn p99(samples: &[f64]) -> f64 {
+pub fn p99(samples: &[f64]) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     // The smallest value that 99 of 100 do not exceed.

@@ -36,6 +36,9 @@ mod cluster;
 #[path = "../tests/control-plane/stage.rs"]
 mod control_plane;
 #[allow(dead_code, reason = "what only tests need of it")]
+#[path = "../tests/control-plane/log.rs"]
+mod log;
+#[allow(dead_code, reason = "what only tests need of it")]
 #[path = "../tests/binary/process.rs"]
 mod process;
 

@@ -12,6 +12,7 @@ use super::{
     bench::{Bench, get, request},
 };
 use crate::{
+    drains::p99,
     report::{Bar, Baseline, Figure},
     stage::block_on,
 };
@@ -140,11 +141,4 @@ fn waits(calls: &[Call], about: impl Fn(&Call) -> bool) -> Vec<f64> {
         }
     }
     waits
-}
-
-fn p99(samples: &[f64]) -> f64 {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    // The smallest value that 99 of 100 do not exceed.
-    sorted[(sorted.len() * 99).div_ceil(100) - 1]
 }

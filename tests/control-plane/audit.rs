@@ -1,75 +1,20 @@
 //! What the API server's audit log has of Sundown, and of its Lease.
 
-use std::{collections::BTreeMap, fs, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
-use serde_json::Value;
 use sundown::domain::{Moment, MomentExt};
 
-use crate::stage::Stage;
+pub use crate::log::{Call, USER};
+use crate::{log, stage::Stage};
 
-/// Who Sundown is to the API server; replicas differ by uid.
-pub const USER: &str = "system:serviceaccount:sundown:sundown";
-
-/// One call, by anybody.
-#[derive(Debug, Clone, Default)]
-pub struct Call {
-    pub received: Moment,
-    pub user: String,
-    /// Which replica: `sundown-N` of [`crate::cluster::replica_token`].
-    pub uid: String,
-    pub verb: String,
-    pub group: String,
-    /// With its subresource: `pods/eviction`. Empty: no resource at all.
-    pub resource: String,
-    pub namespace: String,
-    pub name: String,
-    pub code: u64,
-    /// Of a write of a Lease: the holder that it names, empty for none.
-    pub holder: Option<String>,
-    pub uri: String,
+/// By a replica, on anything but the Lease.
+pub fn is_write(call: &Call) -> bool {
+    call.is_by_sundown() && call.resource != "leases" && !["get", "list", "watch"].contains(&call.verb.as_str())
 }
 
-impl Call {
-    fn of(event: &Value) -> Self {
-        let text = |path: &str| event.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (resource, sub) = (text("/objectRef/resource"), text("/objectRef/subresource"));
-        let verb = text("/verb");
-        let named = event.pointer("/requestObject/spec/holderIdentity").is_some();
-        let holder = (["create", "update"].contains(&verb.as_str()) || named).then(|| text("/requestObject/spec/holderIdentity"));
-        Self {
-            received: text("/requestReceivedTimestamp").parse().unwrap(),
-            user: text("/user/username"),
-            uid: text("/user/uid"),
-            verb,
-            group: text("/objectRef/apiGroup"),
-            holder: holder.filter(|_| resource == "leases"),
-            resource: if sub.is_empty() { resource } else { format!("{resource}/{sub}") },
-            namespace: text("/objectRef/namespace"),
-            name: text("/objectRef/name"),
-            code: event["responseStatus"]["code"].as_u64().unwrap_or_default(),
-            uri: text("/requestURI"),
-        }
-    }
-
-    pub fn is(&self, verb: &str, resource: &str) -> bool {
-        (self.verb.as_str(), self.resource.as_str()) == (verb, resource)
-    }
-
-    /// By a replica, on anything but the Lease.
-    pub fn is_write(&self) -> bool {
-        self.user == USER && self.resource != "leases" && !["get", "list", "watch"].contains(&self.verb.as_str())
-    }
-}
-
-/// All calls so far, in the order in which they came in. Of a watch its beginning counts, of everything else its end.
+/// All calls so far, in the order in which they came in.
 pub fn calls(stage: &Stage) -> Vec<Call> {
-    let text = fs::read_to_string(stage.cluster.folder.path().join("audit.log")).unwrap_or_default();
-    // The last line may be half written.
-    let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let counts = |e: &Value| e["stage"] == if e["verb"] == "watch" { "ResponseStarted" } else { "ResponseComplete" };
-    let mut calls: Vec<_> = events.filter(counts).map(|e| Call::of(&e)).collect();
-    calls.sort_by_key(|c| c.received);
-    calls
+    log::read(&stage.cluster.folder.path().join("audit.log"), 0)
 }
 
 /// How often each pod's eviction was accepted, in the namespace `default`. (Sundown's own Deployment, which drains move as well, is in another.)
@@ -109,12 +54,12 @@ fn strays(calls: &[Call], notice: Duration) -> Vec<&Call> {
     let own = |c: &Call| Some((c.uid.clone(), c.holder.clone().filter(|h| !h.is_empty())?));
     let names: BTreeMap<_, _> = calls.iter().filter(|c| c.user == USER).filter_map(own).collect();
     let holds = |c: &Call| names.get(&c.uid).is_some_and(|n| [c.received, c.received.minus(notice)].map(holder_at).iter().flatten().any(|h| h == n));
-    calls.iter().filter(|c| c.is_write() && !holds(c)).collect()
+    calls.iter().filter(|c| is_write(c) && !holds(c)).collect()
 }
 
 /// The API server got writes, and each from the replica that held the Lease then.
 pub fn assert_one_writer(calls: &[Call], notice: Duration) {
-    assert!(calls.iter().any(Call::is_write), "nothing was written");
+    assert!(calls.iter().any(is_write), "nothing was written");
     let strays = strays(calls, notice);
     assert!(strays.is_empty(), "{strays:#?}\n{:#?}", holders(calls));
 }

@@ -79,7 +79,7 @@ async fn budgets_of_every_kind_let_the_next_pod_go_when_its_predecessor_is_repla
     assert_eq!(sundown_evicted(&stage, "quorum"), 3);
     assert!(watch.least("quorum") >= 2, "the quorum was lost");
     // A budget is not polled: each pod is tried once when its turn comes, and those that are refused once more when there is room.
-    let refused = stage.calls().iter().filter(|c| c.what == "pods/eviction" && c.code == 429).count();
+    let refused = stage.calls().iter().filter(|c| c.resource == "pods/eviction" && c.code == 429).count();
     let pods: usize = rows().iter().map(|r| r.replicas).sum::<usize>() + 3;
     assert!(refused <= 2 * pods, "{refused} refusals for {pods} pods");
     assert!(sundown.metric("pods_forced_total").await < 0.5);
@@ -91,7 +91,7 @@ async fn budgets_of_every_kind_let_the_next_pod_go_when_its_predecessor_is_repla
 /// Accepted evictions of pods of this app.
 fn sundown_evicted(stage: &Stage, app: &str) -> usize {
     let of_app = |name: &str| name.strip_prefix(app).and_then(|rest| rest.strip_prefix('-')).is_some_and(|rest| !rest.starts_with("share"));
-    stage.calls().iter().filter(|c| c.what == "pods/eviction" && c.code == 201 && of_app(&c.name)).count()
+    stage.calls().iter().filter(|c| c.resource == "pods/eviction" && c.code == 201 && of_app(&c.name)).count()
 }
 
 /// Three pods of which two must be available: `a` and `b` elsewhere, `c` on the node that goes. Returns their paths.

@@ -297,21 +297,6 @@ impl Cluster {
         assert_eq!(said.code, Some(0), "kubectl {args:?}: {}", said.err);
         said.out
     }
-
-    /// What the audit log has of this user so far: verb, resource with subresource, and status.
-    pub fn audit(&self, user: &str) -> Vec<(String, String, u64)> {
-        let text = fs::read_to_string(self.path("audit.log")).unwrap_or_default();
-        // The last line may be half written.
-        let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let of_user = events.filter(|e| e["user"]["username"] == user);
-        let call = |e: Value| {
-            let text = |path: &str| e.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
-            let (resource, sub) = (text("/objectRef/resource"), text("/objectRef/subresource"));
-            let object = if sub.is_empty() { resource } else { format!("{resource}/{sub}") };
-            (text("/verb"), object, e["responseStatus"]["code"].as_u64().unwrap_or_default())
-        };
-        of_user.map(call).collect()
-    }
 }
 
 /// A CA, and the API server's certificate for 127.0.0.1, which signs service account tokens too. The CA as DER.

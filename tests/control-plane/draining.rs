@@ -17,14 +17,6 @@ async fn web(stage: &Stage, stop: &str) {
     stage.allowing("default", &pods.budget("minAvailable", &json!(3)), 1).await;
 }
 
-/// All that Sundown called, none of which was refused for want of a right.
-fn allowed(stage: &Stage) -> Vec<(String, String, u64)> {
-    let calls = stage.cluster.audit("system:serviceaccount:sundown:sundown");
-    let denied: Vec<_> = calls.iter().filter(|(_, _, code)| [401, 403].contains(code)).collect();
-    assert!(denied.is_empty(), "deploy/rbac.yaml lacks a rule: {denied:?}");
-    calls
-}
-
 /// The Node of an instance, once its record says that it is released.
 pub(crate) async fn released(stage: &Stage, instance: &str) -> Value {
     let path = format!("/api/v1/nodes/{}", node_name(instance));
@@ -55,9 +47,8 @@ async fn a_scale_in_drains_its_nodes_within_the_budget_and_completes_the_hooks()
     assert!(condition(&deployment, "Available"));
     assert!(sundown.metric("pods_forced_total").await < 0.5);
 
-    let calls = allowed(&stage);
-    assert!(calls.iter().any(|(verb, what, code)| (verb.as_str(), what.as_str(), *code) == ("create", "pods/eviction", 201)), "{calls:?}");
-    assert!(!calls.iter().any(|(verb, what, _)| verb == "delete" && what == "pods"), "nothing was forced");
+    stage.assert_polite();
+    assert!(stage.calls().iter().any(|c| c.did("create", "pods/eviction")));
     sundown.signal("TERM");
     assert_eq!(sundown.ended().await.code(), Some(0));
 }
@@ -87,6 +78,6 @@ async fn a_spot_notice_empties_its_node_and_leaves_daemon_sets_alone() {
     let left = stage.pods_on(&node_name(&instances[0]), "default").await;
     assert!(left.len() == 1 && left[0].starts_with("agent-"), "{left:?}");
     stage.until("they are replaced", WEB, |d| d["status"]["readyReplicas"] == 4).await;
-    allowed(&stage);
+    stage.assert_polite();
     drop(sundown);
 }

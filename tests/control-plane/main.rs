@@ -21,6 +21,8 @@ mod cluster;
 mod draining;
 mod failing;
 mod hands;
+#[allow(dead_code, reason = "what only benchmarks need of it")]
+mod log;
 mod nodes;
 mod objects;
 mod people;

@@ -74,7 +74,7 @@ async fn was_forced(stage: &Stage, namespace: &str, name: &str, instance: &str, 
     assert!(evictions.iter().all(|c| c.code == code) && (1..=6).contains(&evictions.len()), "{evictions:?}");
     let deletes = stage.deletes(namespace, name);
     assert!(deletes.len() == 1 && deletes[0].code == 200, "{deletes:?}");
-    let after = deletes[0].at.since_or_zero(accepted);
+    let after = deletes[0].answered.since_or_zero(accepted);
     assert!(after >= FORCED_AFTER, "{name} was forced after {after:?}");
     stage.told("default", &node_name(instance), "Forced", &format!("{namespace}/{name}")).await;
 }

@@ -53,7 +53,7 @@ async fn a_leader_whose_lease_is_taken_writes_nothing_until_it_is_free_again() {
     stage.until("it may go", budget, |b| b["status"]["disruptionsAllowed"] == 1).await;
     stage.world.aws.terminate(&instances[1], true);
     tokio::time::sleep(Duration::from_secs(10)).await;
-    let written = |c: &&audit::Call| (c.is_write() || (c.user == audit::USER && c.holder.is_some())) && c.received > stopped;
+    let written = |c: &&audit::Call| (audit::is_write(c) || (c.user == audit::USER && c.holder.is_some())) && c.received > stopped;
     assert_eq!(calls(&stage).iter().find(written).map(|c| format!("{c:?}")), None);
     assert!(!hands::has_taint(&stage.node(&instances[1]).await));
     assert!(stage.world.aws.actions().iter().all(|a| a.end.is_none()), "nothing is completed");
@@ -102,8 +102,8 @@ async fn of_two_replicas_one_writes_also_when_the_leader_stands_still_and_wakes(
     completed_by_sundown(&stage, &instances[0]).await;
     let holder = |second: &[audit::Call]| audit::holders(second).last().unwrap().1.clone().unwrap();
     let until_now = calls(&stage);
-    assert!(until_now.iter().any(|c| c.is_write() && c.uid == "sundown-0"), "the first one wrote");
-    assert!(until_now.iter().any(|c| c.is_write() && c.uid == "sundown-1"), "the second one wrote");
+    assert!(until_now.iter().any(|c| audit::is_write(c) && c.uid == "sundown-0"), "the first one wrote");
+    assert!(until_now.iter().any(|c| audit::is_write(c) && c.uid == "sundown-1"), "the second one wrote");
     assert_one_writer(&until_now, Duration::ZERO);
 
     // And back again.
@@ -216,7 +216,7 @@ async fn a_rolling_restart_under_two_hundred_drains_ends_each_of_them_once() {
     let twice: BTreeMap<_, _> = evicted.iter().filter(|(_, times)| **times > 1).collect();
     assert!(twice.is_empty(), "{twice:?}");
     assert_eq!(placed(&stage, instances).await, Vec::<String>::new());
-    assert!(!calls.iter().any(|c| c.is_write() && c.is("delete", "pods")), "nothing was forced");
+    assert!(!calls.iter().any(|c| audit::is_write(c) && c.is("delete", "pods")), "nothing was forced");
     assert_one_writer(&calls, Duration::ZERO);
     let leaders = audit::holders(&calls).into_iter().filter_map(|(_, holder)| holder).count();
     assert!(leaders >= 2, "the leader was replaced");

@@ -140,7 +140,7 @@ async fn is_turned_away_and_comes_back(stage: &Stage) {
     // At the accept: the message is kept until the record is written.
     load.fill().await;
     stage.world.aws.terminate(&instances[0], true);
-    let turned_away = |verb: &str, what: &str| stage.calls().iter().filter(|c| c.verb == verb && c.what == what && c.code == 429).count();
+    let turned_away = |verb: &str, what: &str| stage.calls().iter().filter(|c| c.verb == verb && c.resource == what && c.code == 429).count();
     stage.holds("the PATCH is turned away", async || turned_away("patch", "nodes") >= 2).await;
     assert!(stage.node(&instances[0]).await["spec"]["unschedulable"].is_null());
     assert_eq!(stage.world.aws.queue(stage.world.queue()).unwrap().messages.len(), 1, "the message is kept");

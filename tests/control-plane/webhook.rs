@@ -83,7 +83,7 @@ impl Scene {
         assert!(evictions.iter().all(|c| c.code != 201) && (1..=12).contains(&evictions.len()), "{evictions:?}");
         let deletes = self.stage.deletes(namespace, namespace);
         assert!(deletes.len() == 1 && deletes[0].code == 200, "{deletes:?}");
-        let after = deletes[0].at.since_or_zero(accepted);
+        let after = deletes[0].answered.since_or_zero(accepted);
         assert!(after >= FORCED_AFTER, "{namespace} was forced after {after:?}");
         self.stage.told(namespace, namespace, "Forced", &format!("blocked by {reason}")).await;
         self.stage.told("default", &node_name(self.instance(namespace)), "Forced", &format!("{namespace}/{namespace}")).await;

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     pin::pin,
     sync::{Arc, Mutex},
 };
@@ -16,50 +15,39 @@ use kube::{
 use serde_json::Value;
 use sundown::domain::Moment;
 
-use crate::{cluster::ADMIN, process::Process, stage::Stage};
-
-/// Sundown's user.
-pub const USER: &str = "system:serviceaccount:sundown:sundown";
-
-/// A call of Sundown's in the audit log.
-#[derive(Debug, Clone)]
-pub struct Call {
-    pub verb: String,
-    /// With its subresource: `pods/eviction`.
-    pub what: String,
-    pub namespace: String,
-    pub name: String,
-    pub code: u64,
-    /// When it was answered.
-    pub at: Moment,
-}
+use crate::{
+    audit::{self, Call},
+    cluster::ADMIN,
+    process::Process,
+    stage::Stage,
+};
 
 impl Stage {
-    /// All that Sundown called so far, in the order of the answers.
+    /// All that Sundown called so far, in the order of the answers; without its watches.
     pub fn calls(&self) -> Vec<Call> {
-        let text = fs::read_to_string(self.cluster.folder.path().join("audit.log")).unwrap_or_default();
-        // The last line may be half written.
-        let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        events.filter(|e| e["user"]["username"] == USER && e["stage"] == "ResponseComplete").map(|e| call(&e)).collect()
+        let mut calls = audit::calls(self);
+        calls.retain(|c| c.is_by_sundown() && c.verb != "watch");
+        calls.sort_by_key(|c| c.answered);
+        calls
     }
 
     /// The answers to evictions of a pod, oldest first.
     pub fn evictions(&self, namespace: &str, pod: &str) -> Vec<Call> {
         let about =
-            |c: &Call| (c.verb.as_str(), c.what.as_str(), c.namespace.as_str(), c.name.as_str()) == ("create", "pods/eviction", namespace, pod);
+            |c: &Call| (c.verb.as_str(), c.resource.as_str(), c.namespace.as_str(), c.name.as_str()) == ("create", "pods/eviction", namespace, pod);
         self.calls().into_iter().filter(about).collect()
     }
 
     /// The answers to deletes of a pod, oldest first.
     pub fn deletes(&self, namespace: &str, pod: &str) -> Vec<Call> {
-        let about = |c: &Call| (c.verb.as_str(), c.what.as_str(), c.namespace.as_str(), c.name.as_str()) == ("delete", "pods", namespace, pod);
+        let about = |c: &Call| (c.verb.as_str(), c.resource.as_str(), c.namespace.as_str(), c.name.as_str()) == ("delete", "pods", namespace, pod);
         self.calls().into_iter().filter(about).collect()
     }
 
     /// Nothing was deleted past its budget, and no right was missing.
     pub fn assert_polite(&self) {
         let calls = self.calls();
-        let forced: Vec<_> = calls.iter().filter(|c| c.verb == "delete" && c.what == "pods").collect();
+        let forced: Vec<_> = calls.iter().filter(|c| c.verb == "delete" && c.resource == "pods").collect();
         assert!(forced.is_empty(), "{forced:?}");
         let denied: Vec<_> = calls.iter().filter(|c| [401, 403].contains(&c.code)).collect();
         assert!(denied.is_empty(), "{denied:?}");
@@ -91,19 +79,6 @@ impl Stage {
 pub async fn blocked(sundown: &mut Process, reason: &str, count: u32) {
     let line = format!("sundown_blocked_pods{{reason=\"{reason}\"}} {count}");
     sundown.answers("/metrics", &format!("{count} pods are blocked by {reason}"), |_, text| text.lines().any(|l| l == line)).await;
-}
-
-fn call(e: &Value) -> Call {
-    let text = |path: &str| e.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (resource, sub) = (text("/objectRef/resource"), text("/objectRef/subresource"));
-    Call {
-        verb: text("/verb"),
-        what: if sub.is_empty() { resource } else { format!("{resource}/{sub}") },
-        namespace: text("/objectRef/namespace"),
-        name: text("/objectRef/name"),
-        code: e["responseStatus"]["code"].as_u64().unwrap_or_default(),
-        at: text("/stageTimestamp").parse().unwrap(),
-    }
 }
 
 /// What a watch of all pods has seen since it began.

@@ -1,0 +1,88 @@
+//! The API server's audit log: who asked for what, when, and with which answer.
+
+use std::{
+    fs::File,
+    io::{Read as _, Seek as _, SeekFrom},
+    path::Path,
+};
+
+use serde_json::Value;
+use sundown::domain::Moment;
+
+/// Who Sundown is to the API server; replicas differ by uid.
+pub const USER: &str = "system:serviceaccount:sundown:sundown";
+
+/// One call, by anybody.
+#[derive(Debug, Clone, Default)]
+pub struct Call {
+    pub received: Moment,
+    pub answered: Moment,
+    pub user: String,
+    /// Which replica: `sundown-N` of [`crate::cluster::replica_token`].
+    pub uid: String,
+    pub verb: String,
+    pub group: String,
+    /// With its subresource: `pods/eviction`. Empty: no resource at all.
+    pub resource: String,
+    pub namespace: String,
+    pub name: String,
+    pub code: u64,
+    /// Of a write of a Lease: the holder that it names, empty for none.
+    pub holder: Option<String>,
+    pub uri: String,
+    /// The object in the answer, of what is logged with bodies.
+    pub object: Value,
+}
+
+impl Call {
+    fn of(event: &Value) -> Self {
+        let text = |path: &str| event.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (resource, sub) = (text("/objectRef/resource"), text("/objectRef/subresource"));
+        let verb = text("/verb");
+        let named = event.pointer("/requestObject/spec/holderIdentity").is_some();
+        let holder = (["create", "update"].contains(&verb.as_str()) || named).then(|| text("/requestObject/spec/holderIdentity"));
+        Self {
+            received: text("/requestReceivedTimestamp").parse().unwrap(),
+            answered: text("/stageTimestamp").parse().unwrap(),
+            user: text("/user/username"),
+            uid: text("/user/uid"),
+            verb,
+            group: text("/objectRef/apiGroup"),
+            holder: holder.filter(|_| resource == "leases"),
+            resource: if sub.is_empty() { resource } else { format!("{resource}/{sub}") },
+            namespace: text("/objectRef/namespace"),
+            name: text("/objectRef/name"),
+            code: event["responseStatus"]["code"].as_u64().unwrap_or_default(),
+            uri: text("/requestURI"),
+            object: event.get("responseObject").cloned().unwrap_or_default(),
+        }
+    }
+
+    pub fn is(&self, verb: &str, resource: &str) -> bool {
+        (self.verb.as_str(), self.resource.as_str()) == (verb, resource)
+    }
+
+    /// It is this, and was granted.
+    pub fn did(&self, verb: &str, resource: &str) -> bool {
+        self.is(verb, resource) && (200..300).contains(&self.code)
+    }
+
+    pub fn is_by_sundown(&self) -> bool {
+        self.user == USER
+    }
+}
+
+/// All calls in a log from this byte on, in the order in which they came in. Of a watch its beginning counts, of everything else its end.
+pub fn read(path: &Path, from: u64) -> Vec<Call> {
+    let mut text = String::new();
+    if let Ok(mut file) = File::open(path) {
+        file.seek(SeekFrom::Start(from)).unwrap();
+        file.read_to_string(&mut text).unwrap();
+    }
+    // The last line may be half written.
+    let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let counts = |e: &Value| e["stage"] == if e["verb"] == "watch" { "ResponseStarted" } else { "ResponseComplete" };
+    let mut calls: Vec<_> = events.filter(counts).map(|e| Call::of(&e)).collect();
+    calls.sort_by_key(|c| c.received);
+    calls
+}
