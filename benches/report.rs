@@ -122,11 +122,15 @@ fn number(value: f64) -> String {
     }
 }
 
-/// The figures as JSON, one object a line, and as a table that Markdown understands.
-pub fn tell(figures: &[Figure]) {
+/// The figures as JSON, one object a line.
+pub fn json_lines(figures: &[Figure]) {
     for figure in figures {
         println!("{}", figure.json());
     }
+}
+
+/// The figures as a table that Markdown understands.
+pub fn table(figures: &[Figure]) {
     let head = ["figure", "what", "measured", "bar", "baseline", "ratio", ""].map(str::to_owned);
     println!();
     for (i, row) in std::iter::once(head).chain(figures.iter().map(Figure::row)).enumerate() {

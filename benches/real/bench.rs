@@ -11,6 +11,7 @@ use super::audit::{Audit, Call};
 use crate::{
     cluster::{ADMIN, Flags},
     control_plane::{Stage, node_name},
+    process::Process,
 };
 
 /// Connections of a bare client.
@@ -31,7 +32,12 @@ impl Bench {
         let flags = Flags { controllers: &["--controllers=*,-node-lifecycle-controller"], ..Flags::default() };
         let stage = Stage::of(1, &flags).await.expect("SUNDOWN_CONTROL_PLANE says where it is: benches/run sets it");
         let client = stage.cluster.client(ADMIN);
-        Self { stage, client }
+        let bench = Self { stage, client };
+        // The applied Deployment would stand on the nodes that go.
+        let none = json!({ "spec": { "replicas": 0 } });
+        bench.all([request(Method::PATCH, "/apis/apps/v1/namespaces/sundown/deployments/sundown", &none)].into_iter()).await;
+        bench.until("its pods are gone", || async { bench.list("/api/v1/namespaces/sundown/pods").await.is_empty() }).await;
+        bench
     }
 
     /// Instances of this cluster that belong to no group.
@@ -66,7 +72,7 @@ impl Bench {
         let padding = "x".repeat(kib * 1024);
         let pod = |instance: &String, i: usize| {
             let annotations = json!({ "test.sundown.dev/stop-after": "60s", "example.com/padding": padding });
-            let metadata = json!({ "name": format!("pod-{instance}-{i}"), "annotations": annotations });
+            let metadata = json!({ "name": format!("pod-{instance}-{i}"), "labels": { "app": "bench" }, "annotations": annotations });
             let containers = json!([{ "name": "main", "image": "none" }]);
             let spec = json!({ "nodeName": node_name(instance), "terminationGracePeriodSeconds": 60, "containers": containers });
             request(
@@ -77,18 +83,26 @@ impl Bench {
         };
         self.all(instances.iter().flat_map(|instance| (0..each).map(move |i| (instance, i))).map(|(instance, i)| pod(instance, i))).await;
         let others = "/api/v1/namespaces/default/pods?fieldSelector=status.phase%21%3DRunning&limit=1";
-        self.until("all pods run", || async {
-            let list: Value = self.client.request(get(others)).await.unwrap();
-            list["items"].as_array().unwrap().is_empty()
-        })
-        .await;
+        self.until("all pods run", || async { self.list(others).await.is_empty() }).await;
     }
 
-    /// Takes Nodes and pods away.
-    pub async fn clear(&self) {
+    async fn list(&self, path: &str) -> Vec<Value> {
+        let list: Value = self.client.request(get(path)).await.unwrap();
+        list["items"].as_array().unwrap().clone()
+    }
+
+    /// Takes Nodes and pods away, and what kwok is about to do with them.
+    pub async fn clear(&mut self) {
         for path in ["/api/v1/nodes", "/api/v1/namespaces/default/pods?gracePeriodSeconds=0"] {
             let _: Value = self.client.request(request(Method::DELETE, path, &Value::Null)).await.unwrap();
         }
+        self.stage.cluster.start_kwok();
+    }
+
+    /// Stops a service, whatever it is at; the next one begins in a cluster without its nodes.
+    pub async fn stop(&self, mut service: Process) {
+        service.signal("TERM");
+        service.ended().await;
     }
 
     /// Sends these over 32 connections; all must be granted.
@@ -110,7 +124,7 @@ impl Bench {
         let end = std::time::Instant::now() + LIMIT;
         while !holds().await {
             assert!(std::time::Instant::now() < end, "it does not happen that {what}");
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
         }
     }
 

@@ -37,8 +37,7 @@ fn figure(name: &'static str, nodes: usize, ours: f64, bare: f64, bar: f64, floo
 
 /// Medians: ours, and the bare client's.
 async fn times(nodes: usize) -> (f64, f64) {
-    let bench = Bench::start().await;
-    let mut service = bench.stage.leader("sundown", &[]).await;
+    let mut bench = Bench::start().await;
     let (mut ours, mut bare) = (Vec::new(), Vec::new());
     for run in 0..RUNS {
         let instances = bench.instances(nodes);
@@ -51,6 +50,8 @@ async fn times(nodes: usize) -> (f64, f64) {
 
         let instances = bench.instances(nodes);
         bench.nodes(&instances, 0, false).await;
+        // The bare client has the cluster to itself.
+        let mut service = bench.stage.leader("sundown", &[]).await;
         service.answers("/metrics", "it knows the nodes", |_, text| text.contains(&format!("\nsundown_nodes {nodes}\n"))).await;
         let (audit, begun) = (bench.audit(), Moment::now());
         for instance in &instances {
@@ -63,8 +64,7 @@ async fn times(nodes: usize) -> (f64, f64) {
         ours.push(until_last(begun, accepts.into_values()));
         let end = begun.checked_add(jiff::SignedDuration::from_secs_f64(ours[run])).unwrap();
         eprintln!("  run {}: {:.2} s, bare {:.2} s; answered meanwhile: {:?}", run + 1, ours[run], bare[run], kinds(&calls, end));
-        // Drains of empty nodes end by themselves.
-        service.answers("/metrics", "nothing is drained", |_, text| text.contains("\nsundown_drains_active 0\n")).await;
+        bench.stop(service).await;
         bench.clear().await;
     }
     (median(ours), median(bare))

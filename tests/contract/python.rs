@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::process::{Folder, LIMIT, Process};
+use crate::process::{Folder, LIMIT, Process, bound};
 
 /// The interpreter; `None`, and it is said why, where nobody made one.
 pub fn interpreter() -> Option<PathBuf> {
@@ -25,7 +25,7 @@ pub fn interpreter() -> Option<PathBuf> {
 
 /// A command of Python with nothing of this environment but where to find programs, and credentials that are good for nothing.
 pub fn command(python: &Path, folder: &Folder) -> Command {
-    let mut command = Command::new(python);
+    let mut command = bound(python);
     command.env_clear().env("HOME", folder.path()).env("PATH", std::env::var_os("PATH").unwrap_or_default()).stdin(Stdio::null());
     command.envs([("AWS_ACCESS_KEY_ID", "AKIAPYTHON"), ("AWS_SECRET_ACCESS_KEY", "not-a-secret"), ("AWS_DEFAULT_REGION", "eu-west-1")]);
     command.envs([("AWS_EC2_METADATA_DISABLED", "true"), ("AWS_PAGER", ""), ("PYTHONDONTWRITEBYTECODE", "1")]);

@@ -11,10 +11,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tokio::sync::{Semaphore, SemaphorePermit};
+
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
 use serde_json::{Value, json};
 
-use crate::process::{Folder, Process};
+use crate::process::{Folder, Process, bound};
 
 /// How long it may take from nothing to ready. Three seconds are usual.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -44,7 +46,18 @@ pub struct Cluster {
     ca: Vec<u8>,
     /// What the API server and the controller manager are told beside what every test needs.
     flags: [Vec<String>; 2],
+    /// Goes last.
+    place: Option<SemaphorePermit<'static>>,
 }
+
+/// Why it does not come up.
+enum Down {
+    /// One of its programs has ended: somebody else may have had its port.
+    Ended(String),
+    /// It takes too long.
+    Late(String),
+}
+use Down::{Ended, Late};
 
 /// What a cluster is told beside what every test needs.
 #[derive(Default)]
@@ -59,8 +72,15 @@ pub fn tools() -> Option<PathBuf> {
     assert!(said != "required", "SUNDOWN_CONTROL_PLANE=required: run tests/control-plane/build and give the folder that it prints");
     let folder = PathBuf::from(said);
     assert!(folder.join("complete").exists(), "SUNDOWN_CONTROL_PLANE={} holds no control plane: run tests/control-plane/build", folder.display());
+    for program in ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubectl"] {
+        let there = folder.join(program).exists();
+        assert!(there, "{program} is missing in {}: remove that folder and run tests/control-plane/build", folder.display());
+    }
     Some(folder)
 }
+
+/// As many clusters at once: each has six processes and 600 MB.
+static PLACES: Semaphore = Semaphore::const_new(3);
 
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
@@ -69,22 +89,32 @@ fn free_port() -> u16 {
 impl Cluster {
     /// Starts one and waits until it is ready.
     pub async fn start(tools: PathBuf, flags: &Flags<'_>) -> Self {
+        let place = PLACES.acquire().await.unwrap();
+        let mut cluster = Self::started(tools, flags).await;
+        cluster.place = Some(place);
+        cluster
+    }
+
+    async fn started(tools: PathBuf, flags: &Flags<'_>) -> Self {
         for left in (0..TRIES).rev() {
             let folder = Folder::new();
             let ca = certificates(folder.path());
             let etcd = [free_port(), free_port()];
             let flags = [flags.api_server, flags.controllers].map(|of| of.iter().map(|&flag| flag.to_owned()).collect());
-            let mut cluster = Self { processes: BTreeMap::new(), folder, tools: tools.clone(), port: free_port(), etcd, ca, flags };
+            let mut cluster = Self { processes: BTreeMap::new(), folder, tools: tools.clone(), port: free_port(), etcd, ca, flags, place: None };
             cluster.write_settings();
             cluster.start_etcd();
             cluster.start_api_server();
-            match cluster.ready().await {
-                Ok(()) => {
-                    cluster.start_the_rest();
-                    return cluster;
-                }
-                Err(why) if left == 0 => panic!("the control plane does not come up: {why}"),
-                Err(why) => eprintln!("the control plane does not come up, trying again on other ports: {why}"),
+            let mut up = cluster.ready().await;
+            if up.is_ok() {
+                up = cluster.start_the_rest().await;
+            }
+            match up {
+                Ok(()) => return cluster,
+                // Time that is over is not a port that was taken.
+                Err(Late(why)) => panic!("the control plane of {} does not come up: {why}", tools.display()),
+                Err(Ended(why)) if left == 0 => panic!("the control plane of {} does not come up: {why}", tools.display()),
+                Err(Ended(why)) => eprintln!("the control plane does not come up, trying again on other ports: {why}"),
             }
         }
         unreachable!("the last try panics");
@@ -154,14 +184,7 @@ impl Cluster {
 
     fn run(&mut self, name: &'static str, args: &[String]) {
         let program = self.tools.join(name);
-        // What is left when a test is killed goes too, where util-linux is there.
-        let mut command = if Path::new("/usr/bin/setpriv").exists() {
-            let mut command = Command::new("/usr/bin/setpriv");
-            command.args(["--pdeathsig", "KILL"]).arg(program);
-            command
-        } else {
-            Command::new(program)
-        };
+        let mut command = bound(&program);
         command.args(args).env_clear().env("HOME", self.folder.path());
         self.processes.insert(name, Process::start(name, self.folder.path(), &mut command));
     }
@@ -207,7 +230,7 @@ impl Cluster {
         self.run("kube-apiserver", &[&args[..], &self.flags[0]].concat());
     }
 
-    async fn ready(&mut self) -> Result<(), String> {
+    async fn ready(&mut self) -> Result<(), Down> {
         let (client, end) = (self.client(ADMIN), Instant::now() + LIMIT);
         loop {
             let request = http::Request::get("/readyz").body(Vec::new()).unwrap();
@@ -215,34 +238,65 @@ impl Cluster {
             if matches!(&answer, Ok(Ok(text)) if text == "ok") {
                 return Ok(());
             }
-            for name in ["etcd", "kube-apiserver"] {
-                let process = self.processes.get_mut(name).unwrap();
-                if !process.is_alive() {
-                    return Err(format!("{name} has ended; its last lines:\n{}", process.last_lines()));
-                }
-            }
+            self.all_live()?;
             if Instant::now() > end {
-                return Err(format!("not ready after {LIMIT:?} ({answer:?}); its last lines:\n{}", self.processes["kube-apiserver"].last_lines()));
+                let lines = self.processes.get_mut("kube-apiserver").unwrap().last_lines();
+                let answer = answer.map(|a| a.map_err(|e| e.to_string()));
+                return Err(Late(format!("the API server is not ready after {LIMIT:?} ({answer:?}); its last lines:\n{lines}")));
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
-    fn start_the_rest(&mut self) {
+    async fn up_again(&mut self) {
+        if let Err(Ended(why) | Late(why)) = self.ready().await {
+            panic!("the API server does not come up again: {why}");
+        }
+    }
+
+    fn all_live(&mut self) -> Result<(), Down> {
+        for (name, process) in &mut self.processes {
+            if !process.is_alive() {
+                return Err(Ended(format!("{name} has ended; its last lines:\n{}", process.last_lines())));
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts what works on the API server, and waits until it listens.
+    async fn start_the_rest(&mut self) -> Result<(), Down> {
         let kubeconfig = format!("--kubeconfig={}", self.kubeconfig(ADMIN).display());
         // Of system:masters: the plain user of the controller manager may not write the status of disruption budgets. Its own limit of 20
         // requests a second would slow the whole world.
         let quick = ["--kube-api-qps=500".to_owned(), "--kube-api-burst=1000".to_owned()];
-        let [manager, scheduler] = [free_port(), free_port()].map(|port| ["--bind-address=127.0.0.1".to_owned(), format!("--secure-port={port}")]);
+        let ports = [("kube-controller-manager", free_port()), ("kube-scheduler", free_port())];
+        let [manager, scheduler] = ports.map(|(_, port)| ["--bind-address=127.0.0.1".to_owned(), format!("--secure-port={port}")]);
         let no_election = "--leader-elect=false".to_owned();
         let of = |more: &[String]| [&[kubeconfig.clone(), no_election.clone()], &quick[..], more].concat();
         let controllers = [&of(&manager)[..], &self.flags[1]].concat();
         self.run("kube-controller-manager", &controllers);
         self.run("kube-scheduler", &of(&scheduler));
-        let stages = format!("--config={}", self.path("stages.yaml").display());
+        self.start_kwok();
+        let end = Instant::now() + LIMIT;
+        for (name, port) in ports {
+            while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+                self.all_live()?;
+                if Instant::now() > end {
+                    let lines = self.processes.get_mut(name).unwrap().last_lines();
+                    return Err(Late(format!("{name} does not listen after {LIMIT:?}; its last lines:\n{lines}")));
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+        self.all_live()
+    }
+
+    /// Starts kwok; again, with nothing in mind of what it was about to do.
+    pub fn start_kwok(&mut self) {
+        self.processes.remove("kwok");
         let kwok = [
-            kubeconfig,
-            stages,
+            format!("--kubeconfig={}", self.kubeconfig(ADMIN).display()),
+            format!("--config={}", self.path("stages.yaml").display()),
             "--manage-all-nodes=false".to_owned(),
             "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake".to_owned(),
             "--node-lease-duration-seconds=40".to_owned(),
@@ -277,7 +331,7 @@ impl Cluster {
     pub async fn start_api_server_elsewhere(&mut self) -> kube::Client {
         let home = std::mem::replace(&mut self.port, free_port());
         self.start_api_server();
-        self.ready().await.expect("it comes up elsewhere");
+        self.up_again().await;
         let client = self.client(ADMIN);
         self.port = home;
         client
@@ -286,7 +340,7 @@ impl Cluster {
     /// Starts the API server again, and waits until it is ready.
     pub async fn restart_api_server(&mut self) {
         self.start_api_server();
-        self.ready().await.expect("it comes up again");
+        self.up_again().await;
     }
 
     /// `kubectl` with everything allowed, to its end; what it printed.

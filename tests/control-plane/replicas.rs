@@ -91,8 +91,11 @@ async fn of_two_replicas_one_writes_also_when_the_leader_stands_still_and_wakes(
     }
 
     first.signal("STOP");
+    let stopped = Instant::now();
     second.counts("leader", 1.0).await;
     second.counts("drains_active", 2.0).await;
+    // Long enough that its connections and watches are dead and its clocks jump.
+    tokio::time::sleep(Duration::from_mins(1).saturating_sub(stopped.elapsed())).await;
     // The one that wakes finds that a pod may go which it was waiting for, and a Node that is changed under it.
     let_go(&stage, "held-0").await;
     stage.world.aws.terminate(&instances[2], true);
@@ -178,7 +181,11 @@ async fn a_rolling_restart_under_two_hundred_drains_ends_each_of_them_once() {
     let Some(stage) = stage_of_ours(11).await else { return };
     let all = stage.group_beaten(MANY + 6, Duration::from_mins(1)).await;
     let instances = &all[..MANY];
+    // The scheduler looks at some of so many nodes only, and would take one of these now and then.
+    let refuges: Vec<_> = all[MANY..].iter().map(|i| node_name(i)).collect();
+    stage.schedulable(&refuges, false).await;
     one_on_each(&stage, instances).await;
+    stage.schedulable(&refuges, true).await;
     let mut old: Vec<_> = (0..2).map(|n| stage.start(&format!("sundown-{n}"), &replica_token(n), &[])).collect();
     for replica in &mut old {
         replica.ready().await;

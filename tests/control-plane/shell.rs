@@ -1,6 +1,6 @@
 //! The control plane for a person: `tests/control-plane/shell`.
 
-use std::{io::Write as _, process::Command};
+use std::{fs, io::Write as _, path::Path, process::Command};
 
 use crate::{cluster::ADMIN, stage::Stage};
 
@@ -28,14 +28,34 @@ async fn a_shell_has_the_cluster_the_cloud_and_the_binary() {
     // For nobody in particular the words above are tried.
     let for_a_person = std::env::var_os("SUNDOWN_SHELL").is_some();
     let shell = std::env::var_os("SHELL").filter(|_| for_a_person).unwrap_or_else(|| "sh".into());
-    let variables = [("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"), ("AWS_SECRET_ACCESS_KEY", "not-a-secret"), ("AWS_REGION", "eu-west-1")];
+    let mut variables = vec![("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"), ("AWS_SECRET_ACCESS_KEY", "not-a-secret")];
+    // Version 1 of the aws CLI reads the second.
+    variables.extend([("AWS_REGION", "eu-west-1"), ("AWS_DEFAULT_REGION", "eu-west-1"), ("AWS_PAGER", "")]);
     let mut command = Command::new(shell);
     if !for_a_person {
         let node = format!("kubectl get node node-{} && sundown --version && test -n \"$AWS_ENDPOINT_URL\"", instances[0]);
         command.args(["-ec", &node]);
     }
-    command.env("KUBECONFIG", stage.cluster.kubeconfig(ADMIN)).env("PATH", path.unwrap()).env("AWS_ENDPOINT_URL", stage.aws_url()).envs(variables);
+    let kubeconfig = stage.cluster.kubeconfig(ADMIN);
+    // Whatever the person has elsewhere must not be asked, or written to.
+    for name in ["AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_CONFIG_FILE"] {
+        command.env_remove(name);
+    }
+    command.env("KUBECACHEDIR", stage.cluster.folder.path().join("kube-cache"));
+    command.env("KUBECONFIG", &kubeconfig).env("PATH", path.unwrap()).env("AWS_ENDPOINT_URL", stage.aws_url()).envs(variables);
     // The servers go on meanwhile.
     let status = tokio::task::spawn_blocking(move || command.status()).await.unwrap().unwrap();
+    end_what_is_left(&kubeconfig);
     assert!(for_a_person || status.success(), "{status}");
+}
+
+/// Ends what was put into the background in the shell, as its own words propose: whatever has its kubeconfig.
+fn end_what_is_left(kubeconfig: &Path) {
+    let wanted = format!("KUBECONFIG={}", kubeconfig.display());
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+        if environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes()) {
+            drop(Command::new("kill").arg(entry.file_name()).status());
+        }
+    }
 }

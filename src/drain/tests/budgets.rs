@@ -140,6 +140,13 @@ fn a_pod_that_becomes_unready_waits_until_its_budget_must_have_heard_of_it() {
     assert_eq!(b.want(at(6), "n1", pod("a")), ["a"], "ready again, it goes as any other");
 
     let mut b = Bench::new();
+    b.budget(at(0), 0);
+    b.want(at(0), "n1", pod("a"));
+    b.want(at(1), "n1", unready());
+    assert!(b.answer(at(2), "a", Class::Budget).is_empty(), "it was refused for what it was");
+    assert_eq!(b.d.next_wake(), Some(at(4)), "three seconds after it became unready");
+
+    let mut b = Bench::new();
     b.want(at(0), "n1", pod("a"));
     b.answer(at(0), "a", Class::Transient);
     assert_eq!(b.want(at(0), "n1", unready()), ["a"], "no budget counts it");
