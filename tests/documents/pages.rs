@@ -72,8 +72,24 @@ fn variables_in_the_pages_are_those_of_flags_and_of_tests() {
 fn flags_in_code_spans_of_the_pages_exist() {
     let known = sundown::config::document();
     // Of `sundown simulate`, cargo, kubectl, docker, aws, terraform.
-    let others =
-        ["release", "serve", "seed", "scenario", "real-time", "speed", "locked", "check", "as", "field-selector", "tail", "prefix", "queue-name"];
+    let others = [
+        "release",
+        "serve",
+        "oldest",
+        "all",
+        "nocapture",
+        "seed",
+        "scenario",
+        "real-time",
+        "speed",
+        "locked",
+        "check",
+        "as",
+        "field-selector",
+        "tail",
+        "prefix",
+        "queue-name",
+    ];
     for page in ["README.md", "docs/operations.md", "docs/interruptions.md", "docs/architecture.md", "docs/scenarios.md"] {
         let text = read(page);
         // Blocks of commands use flags of other programs; code spans are about ours.
