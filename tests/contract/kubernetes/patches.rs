@@ -38,7 +38,9 @@ pub fn cases() -> Vec<Case> {
                 merge("nodes/$ns", json!([])).refused(400, "BadRequest", "*", Value::Null),
                 merge("nodes/$ns", Value::from("{")).refused(400, "BadRequest", "*", Value::Null),
             ],
-        ),
+        )
+        // Controllers annotate and taint Nodes as they come.
+        .without_controllers(),
         Case::new(
             "a_strategic_patch_merges_lists_by_their_keys",
             steps![
@@ -64,7 +66,9 @@ pub fn cases() -> Vec<Case> {
                 patch_as(STRATEGIC, "nodes/$ns", json!({ "spec": { "unschedulable": true } })).shows(json!({ "spec": { "unschedulable": true } })),
                 patch_as(STRATEGIC, "nodes/$ns", json!({ "spec": { "unschedulable": null } })).shows(json!({ "spec": { "unschedulable": null } })),
             ],
-        ),
+        )
+        // Controllers annotate and taint Nodes as they come.
+        .without_controllers(),
         Case::new(
             "a_json_patch_is_done_whole_or_not_at_all",
             steps![
@@ -124,6 +128,8 @@ pub fn cases() -> Vec<Case> {
                 merge("nodes/$ns", json!({ "metadata": { "annotations": { "x": null } }, "spec": { "taints": [] } }))
                     .shows(json!({ "metadata": { "annotations": null }, "spec": { "taints": null } })),
             ],
-        ),
+        )
+        // Controllers annotate and taint Nodes as they come.
+        .without_controllers(),
     ]
 }
