@@ -46,9 +46,21 @@ impl Limits {
 /// The shortest grace period that is ever given. 0 would kill at once, without the API waiting for the kubelet.
 pub(super) const SHORTEST: Duration = seconds(1);
 
-/// So long an eviction has at least to be answered, however near the deadline is: evictions under one budget hinder each other in the API
-/// server, half a second for each conflict, and one that is slowly granted must not be taken for a hung one.
-pub(super) const FAIR: Duration = seconds(6);
+/// So long an eviction has to be answered where its pod may be deleted already, but need not be yet: evictions under one budget hinder each
+/// other in the API server, half a second for each conflict, and one that is slowly granted must not be taken for a hung one…
+const FAIR: Duration = seconds(6);
+/// …and so long at least, however near the deadline is.
+const LEAST: Duration = seconds(2);
+
+/// Until when the answer to an eviction that is sent now is waited for: then the pod is to be deleted, which must not wait for one. `None`: as
+/// long as for any call.
+#[must_use]
+pub(super) fn evict_until(force: ForceAfter, limits: &Limits, own: Duration, now: Moment) -> Option<Moment> {
+    let from = delete_from(force, limits, own)?;
+    // Later than that its own grace period is cut.
+    let latest = limits.force_at?.minus(own);
+    Some(from.max(now.plus(FAIR).min(latest)).max(now.plus(LEAST)))
+}
 
 /// The grace period, in seconds, of a pod that is to be gone by `force_at`: its own, or what is left, at least 1.
 ///

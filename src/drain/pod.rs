@@ -207,11 +207,8 @@ impl Entry {
     }
 
     /// Until when the answer to an eviction that is sent now is waited for; `None`: as long as for any call.
-    ///
-    /// Without an answer it is to be deleted then, and that must not wait for one.
     pub(super) fn evict_until(&self, rules: &Rules, now: Moment) -> Option<Moment> {
-        let from = force::delete_from(rules.settings.force, &rules.limits, self.pod.grace)?;
-        Some(from.max(now.plus(force::FAIR)))
+        force::evict_until(rules.settings.force, &rules.limits, self.pod.grace, now)
     }
 
     /// The next moment after `now` at which the wish or something that is told of it may change by time alone.

@@ -1,7 +1,7 @@
 //! Golden grace periods.
 
 use super::{
-    super::force::{delete_from, grace_towards},
+    super::force::{delete_from, evict_until, grace_towards},
     *,
 };
 
@@ -120,4 +120,28 @@ fn what_was_accepted_in_the_last_second_is_not_sent_again_in_the_same_second() {
         assert_eq!(d.order(&uid("a"), accepted.plus(std::time::Duration::from_millis(200))), None);
         assert!(d.next_wake().is_some_and(|at| at > accepted), "and it does not wake for that");
     }
+}
+
+#[test]
+fn an_eviction_is_waited_for_until_its_pod_must_be_deleted_and_a_fair_time_at_least() {
+    let limits = |force_at| Limits { force_at, accepted: at(0), end_at: None, urgent: false };
+    for (own, now, until) in [
+        // Deleted from 270 s on: until then there is time.
+        (30, 0, 270),
+        (30, 260, 270),
+        // Its own grace must not be cut, but two seconds are given.
+        (30, 269, 271),
+        (30, 290, 292),
+        // Those with a long grace are deleted from half of the time on.
+        (100, 150, 200),
+        (150, 149, 151),
+        (600, 200, 202),
+    ] {
+        let said = evict_until(ForceAfter::Share(0.5), &limits(Some(at(300))), seconds(own), at(now));
+        assert_eq!(said, Some(at(until)), "{own} s of grace, sent at {now} s");
+    }
+    let late = evict_until(ForceAfter::Share(0.9), &limits(Some(at(300))), seconds(0), at(292));
+    assert_eq!(late, Some(at(299)), "six seconds, as there is room");
+    assert_eq!(evict_until(ForceAfter::Never, &limits(Some(at(300))), seconds(30), at(0)), None);
+    assert_eq!(evict_until(ForceAfter::Deadline, &limits(None), seconds(30), at(0)), None);
 }
