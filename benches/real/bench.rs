@@ -60,6 +60,10 @@ impl Bench {
             json!({ "apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec })
         };
         self.all(instances.iter().map(|i| request(Method::POST, "/api/v1/nodes", &node(i)))).await;
+        // New Nodes have the taint not-ready, which the node controller would take away.
+        let untainted = json!({ "spec": { "taints": null } });
+        let patch = |i: &String| request(Method::PATCH, &format!("/api/v1/nodes/{}", node_name(i)), &untainted);
+        self.all(instances.iter().map(patch)).await;
         if !kwok {
             let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
             let patch = |i: &String| request(Method::PATCH, &format!("/api/v1/nodes/{}/status", node_name(i)), &ready);
