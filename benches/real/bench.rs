@@ -1,11 +1,21 @@
 //! A control plane with as many nodes and pods as a figure needs, and who does the same without any thought.
 
-use std::{future::Future, time::Duration};
+use std::{collections::BTreeMap, fs, future::Future, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use futures::{StreamExt, stream};
-use http::{Method, Request};
+use http::{Method, Request, Uri};
+use http_body_util::Full;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, ServerName, pem::PemObject},
+};
 use serde_json::{Value, json};
 use sundown::{domain::Moment, sim::aws::InstanceSpec};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
 use super::audit::{Audit, Call};
 use crate::{
@@ -115,8 +125,40 @@ impl Bench {
         answers.for_each(|answer| async move { drop(answer.unwrap()) }).await;
     }
 
+    /// CPU seconds so far of everybody who is at work, this process as `bench`; [`spent`] tells what came since.
+    pub fn cpu(&self, service: Option<&Process>) -> BTreeMap<&'static str, f64> {
+        let names = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"];
+        let cluster = names.map(|name| (name, self.stage.cluster.process(name)));
+        let others = [("bench", std::process::id())].into_iter().chain(service.map(|s| ("sundown", s.id())));
+        cluster.into_iter().chain(others).map(|(name, process)| (name, cpu_seconds(process))).collect()
+    }
+
     pub fn client(&self) -> &kube::Client {
         &self.client
+    }
+
+    /// A connection of its own that speaks HTTP/2; it ends with the last of its clones.
+    pub async fn http2(&self) -> http2::SendRequest<Full<Bytes>> {
+        let cluster = &self.stage.cluster;
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(cluster.folder.path().join("ca.pem")).unwrap()).unwrap();
+        let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let url: Uri = cluster.url().parse().unwrap();
+        let (host, port) = (url.host().unwrap().to_owned(), url.port_u16().unwrap());
+        let socket = TcpStream::connect((host.as_str(), port)).await.unwrap();
+        let secure = TlsConnector::from(Arc::new(config)).connect(ServerName::try_from(host).unwrap(), socket).await.unwrap();
+        let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(secure)).await.unwrap();
+        tokio::spawn(connection);
+        sender
+    }
+
+    /// A request as [`Bench::http2`] takes it.
+    pub fn with_token(&self, request: Request<Vec<u8>>) -> Request<Full<Bytes>> {
+        let (mut parts, body) = request.into_parts();
+        parts.uri = format!("{}{}", self.stage.cluster.url(), parts.uri).parse().unwrap();
+        parts.headers.insert("authorization", format!("Bearer {ADMIN}").parse().unwrap());
+        Request::from_parts(parts, Full::from(body))
     }
 
     pub fn audit(&self) -> Audit {
@@ -137,6 +179,20 @@ impl Bench {
         let queue = self.stage.world.aws.queue(self.stage.world.queue()).unwrap();
         queue.visible + queue.in_flight
     }
+}
+
+/// CPU seconds of a process so far.
+pub fn cpu_seconds(process: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    // After the name, which is in brackets: the 12th and 13th are user and system time in hundredths of a second.
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    fields[11..13].iter().map(|f| f.parse::<f64>().unwrap()).sum::<f64>() / 100.0
+}
+
+/// What each has spent between two looks at [`Bench::cpu`], in seconds.
+pub fn spent(before: &BTreeMap<&'static str, f64>, after: &BTreeMap<&'static str, f64>) -> String {
+    let each = after.iter().map(|(name, to)| (name, to - before.get(name).copied().unwrap_or(0.0))).filter(|(_, spent)| *spent > 0.1);
+    each.map(|(name, spent)| format!("{name} {spent:.2}")).collect::<Vec<_>>().join(", ")
 }
 
 /// A request with a JSON body; a PATCH is a merge patch.

@@ -6,7 +6,7 @@ use sundown::{domain::Moment, sim::aws::SpotAction};
 
 use super::{
     audit::{Call, kinds},
-    bench::{Bench, RUNS, bare_accept, median, until_last},
+    bench::{Bench, RUNS, bare_accept, median, spent, until_last},
 };
 use crate::{
     control_plane::node_name,
@@ -42,8 +42,9 @@ async fn times(nodes: usize) -> (f64, f64) {
     for run in 0..RUNS {
         let instances = bench.instances(nodes);
         bench.nodes(&instances, 0, false).await;
-        let (audit, begun) = (bench.audit(), Moment::now());
+        let (cpu, audit, begun) = (bench.cpu(None), bench.audit(), Moment::now());
         bench.all(instances.iter().map(|i| bare_accept(i))).await;
+        eprintln!("  run {}, bare: CPU: {}", run + 1, spent(&cpu, &bench.cpu(None)));
         let calls = audit.calls();
         bare.push(until_last(begun, calls.iter().filter(|c| c.did("patch", "nodes"))));
         bench.clear().await;
@@ -53,11 +54,12 @@ async fn times(nodes: usize) -> (f64, f64) {
         // The bare client has the cluster to itself.
         let mut service = bench.stage.leader("sundown", &[]).await;
         service.answers("/metrics", "it knows the nodes", |_, text| text.contains(&format!("\nsundown_nodes {nodes}\n"))).await;
-        let (audit, begun) = (bench.audit(), Moment::now());
+        let (cpu, audit, begun) = (bench.cpu(Some(&service)), bench.audit(), Moment::now());
         for instance in &instances {
             bench.stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
         }
         bench.until("every message is deleted", || async { bench.in_queue() == 0 }).await;
+        eprintln!("  run {}: CPU: {}", run + 1, spent(&cpu, &bench.cpu(Some(&service))));
         let calls = audit.calls();
         let accepts = accepts(&calls);
         assert!(instances.iter().all(|i| accepts.contains_key(&node_name(i))), "every node is cordoned");
