@@ -16,9 +16,13 @@
 
 mod braking;
 mod draining;
+#[allow(dead_code, reason = "what only other tests need of it")]
+#[path = "../documents/expressions.rs"]
+mod expressions;
 mod flags;
 mod leading;
 mod probing;
 mod process;
+mod scraping;
 mod stage;
 mod stopping;
