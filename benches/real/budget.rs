@@ -55,7 +55,10 @@ pub fn budget() -> Vec<Figure> {
         witness.abort();
         drop(service);
         let calls = audit.calls();
-        let (ours, bare) = (waits(&calls, |c| c.is_by_sundown() && c.resource == "pods/eviction"), waits(&calls, |c| !c.is_by_sundown() && c.resource == "pods/eviction"));
+        let (ours, bare) = (
+            waits(&calls, |c| c.is_by_sundown() && c.resource == "pods/eviction"),
+            waits(&calls, |c| !c.is_by_sundown() && c.resource == "pods/eviction"),
+        );
         eprintln!("  ours: {}\n  bare: {}", course(&ours, &calls), course(&bare, &calls));
         assert!(ours.len() >= SAMPLES, "too few samples: {}", ours.len());
         assert!(bare.len() >= SAMPLES / 2, "too few samples of the bare client: {}", bare.len());
@@ -156,7 +159,8 @@ fn course(waits: &[(f64, &Call)], calls: &[Call]) -> String {
     let line = |(time, write): &(f64, &Call)| {
         let since = |moment: Moment| moment.duration_since(write.answered).as_secs_f64() * 1e3;
         let near = calls.iter().filter(|c| budget_of(&c.name) == write.name && (-400.0..*time + 50.0).contains(&since(c.received)));
-        let near = near.map(|c| format!("{:.0}..{:.0} {} {} {} {}", since(c.received), since(c.answered), c.is_by_sundown(), c.verb, c.resource, c.code));
+        let near =
+            near.map(|c| format!("{:.0}..{:.0} {} {} {} {}", since(c.received), since(c.answered), c.is_by_sundown(), c.verb, c.resource, c.code));
         format!("{time:.0} ms: {}", near.collect::<Vec<_>>().join("; "))
     };
     longest.iter().take(6).map(line).collect::<Vec<_>>().join("\n    ")

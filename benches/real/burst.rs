@@ -43,7 +43,7 @@ async fn times(nodes: usize) -> (f64, f64) {
         let instances = bench.instances(nodes);
         bench.nodes(&instances, 0, false).await;
         let (cpu, audit, begun) = (bench.cpu(None), bench.audit(), Moment::now());
-        bench.all(instances.iter().map(|i| bare_accept(i))).await;
+        bench.all_as_sundown(instances.iter().map(|i| bare_accept(i))).await;
         eprintln!("  run {}, bare: CPU: {}", run + 1, spent(&cpu, &bench.cpu(None)));
         let calls = audit.calls();
         bare.push(until_last(begun, calls.iter().filter(|c| c.did("patch", "nodes"))));
@@ -58,14 +58,15 @@ async fn times(nodes: usize) -> (f64, f64) {
         for instance in &instances {
             bench.stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
         }
-        bench.until("every message is deleted", || async { bench.in_queue() == 0 }).await;
-        eprintln!("  run {}: CPU: {}", run + 1, spent(&cpu, &bench.cpu(Some(&service))));
+        bench.until_all_is_deleted().await;
+        let cpu = spent(&cpu, &bench.cpu(Some(&service)));
         let calls = audit.calls();
         let accepts = accepts(&calls);
         assert!(instances.iter().all(|i| accepts.contains_key(&node_name(i))), "every node is cordoned");
         ours.push(until_last(begun, accepts.into_values()));
         let end = begun.checked_add(jiff::SignedDuration::from_secs_f64(ours[run])).unwrap();
-        eprintln!("  run {}: {:.2} s, bare {:.2} s; answered meanwhile: {:?}", run + 1, ours[run], bare[run], kinds(&calls, end));
+        let calls = kinds(&calls, end);
+        eprintln!("  run {}: {:.2} s, bare {:.2} s; CPU: {cpu}; answered meanwhile: {calls:?}", run + 1, ours[run], bare[run]);
         bench.stop(service).await;
         bench.clear().await;
     }

@@ -39,7 +39,7 @@ pub fn evictions() -> Vec<Figure> {
         for run in 0..RUNS {
             let instances = prepared(&bench).await;
             let (cpu, audit, begun) = (bench.cpu(None), bench.audit(), Moment::now());
-            bench.all(instances.iter().flat_map(|instance| (0..PODS).map(move |i| evict(instance, i)))).await;
+            bench.all_as_sundown(instances.iter().flat_map(|instance| (0..PODS).map(move |i| evict(instance, i)))).await;
             let cpu = spent(&cpu, &bench.cpu(None));
             let calls = audit.calls();
             let bare = until_last(begun, calls.iter().filter(|c| removes(c)));

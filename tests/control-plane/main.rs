@@ -39,4 +39,5 @@ mod shell;
 mod stage;
 mod webhook;
 mod witness;
+mod wording;
 mod workloads;
