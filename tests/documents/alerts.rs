@@ -31,7 +31,7 @@ fn every_alert_is_on_the_page_and_its_runbook_exists() {
         let (page, anchor) = annotations["runbook"].split_once('#').unwrap();
         assert!(files("docs", ".md").contains(&page.to_owned()), "{name}: {page}");
         let headings: Vec<_> =
-            read(page).lines().filter_map(|l| Some(l.trim_start_matches('#')).filter(|h| *h != l).map(crate::pages::anchor)).collect();
+            read(page).lines().filter_map(|l| Some(l.trim_start_matches('#')).filter(|h| *h != l).map(|h| crate::pages::anchor(h.trim()))).collect();
         assert!(headings.iter().any(|h| h == anchor), "{name}: no heading #{anchor} in {page}");
     }
 }

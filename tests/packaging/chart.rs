@@ -25,8 +25,8 @@ fn variables(pod: &Value) -> BTreeMap<String, String> {
 const ALL: &[&str] = &[
     "config.sharedQueue=true",
     "config.maxPollers=8",
-    // A number that is easily written as 1e+06.
-    "config.maxHeld=1000000",
+    // A number that is easily written as 1e+05.
+    "config.maxHeld=100000",
     "config.lifecycleHook={a-*,b}",
     "config.nodeSelector=kubernetes.io/os",
     "config.managedTag=ours",
@@ -69,7 +69,7 @@ fn every_value_of_config_reaches_its_flag() {
         if switches.contains(&variable.as_str()) { assert_eq!(value, "true") } else { words.push(value.clone()) }
     }
     let config = RunArgs::from_flags(words).unwrap().config(&|_| None).unwrap();
-    assert_eq!((config.queue.max_held, config.drain.max_in_flight, config.dry_run), (1_000_000, 64, true));
+    assert_eq!((config.queue.max_held, config.drain.max_in_flight, config.dry_run), (100_000, 64, true));
     assert_eq!(config.ours.cluster_name.as_deref(), Some("shop"));
 }
 
