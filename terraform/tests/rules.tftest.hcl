@@ -32,13 +32,13 @@ run "a_launch_hook_brings_its_rule" {
     error_message = jsonencode(keys(aws_cloudwatch_event_rule.this))
   }
   assert {
-    condition = [for hook in [aws_autoscaling_lifecycle_hook.terminate["general"], aws_autoscaling_lifecycle_hook.terminate["slow"], aws_autoscaling_lifecycle_hook.launch["slow"]] :
+    condition = jsonencode([for hook in [aws_autoscaling_lifecycle_hook.terminate["general"], aws_autoscaling_lifecycle_hook.terminate["slow"], aws_autoscaling_lifecycle_hook.launch["slow"]] :
       [hook.name, hook.autoscaling_group_name, hook.lifecycle_transition, hook.heartbeat_timeout, hook.default_result, hook.notification_metadata]
-      ] == [
+      ]) == jsonencode([
       ["sundown-terminate", "shop-general", "autoscaling:EC2_INSTANCE_TERMINATING", 300, "CONTINUE", null],
       ["sundown-terminate", "shop-slow", "autoscaling:EC2_INSTANCE_TERMINATING", 600, "CONTINUE", "slow"],
       ["sundown-launch", "shop-slow", "autoscaling:EC2_INSTANCE_LAUNCHING", 600, "CONTINUE", "slow"],
-    ]
+    ])
     error_message = jsonencode([aws_autoscaling_lifecycle_hook.terminate, aws_autoscaling_lifecycle_hook.launch])
   }
 }
