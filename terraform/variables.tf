@@ -71,7 +71,7 @@ variable "autoscaling_groups" {
 }
 
 variable "enable_hooks" {
-  description = "Whether the groups get their hooks. Switch it off, and wait until no instance is in `Terminating:Wait`, before you destroy the module: deleting a hook ends what waits in it."
+  description = "Whether the groups get their hooks. Deleting a hook ends what waits in it: before you switch it off, or destroy the module, wait until no instance is in `Terminating:Wait`."
   type        = bool
   default     = true
   nullable    = false
