@@ -26,7 +26,7 @@ def outputs():
     for line in done.stdout.splitlines():
         message = json.loads(line)
         if "test_state" in message:
-            found[message["@testrun"]] = message["test_state"]["values"]["outputs"]["helm_values"]["value"]
+            found[message["@testrun"]] = message["test_state"]["outputs"]["helm_values"]["value"]
     return found
 
 
