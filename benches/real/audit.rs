@@ -4,27 +4,29 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use sundown::domain::Moment;
 
-use crate::log;
 pub use crate::log::Call;
+use crate::log::Log;
 
 /// The log, from somewhere on.
-pub struct Audit {
-    path: PathBuf,
-    from: u64,
-}
+pub struct Audit(Log);
 
 impl Audit {
     /// What comes from now on.
     pub fn from_now(path: PathBuf) -> Self {
         let from = fs::metadata(&path).map_or(0, |m| m.len());
-        Self { path, from }
+        Self(Log::from(path, from))
     }
 
     /// What has come so far, but for watches.
     pub fn calls(&self) -> Vec<Call> {
-        let mut calls = log::read(&self.path, self.from);
+        let mut calls = self.0.calls();
         calls.retain(|c| c.verb != "watch");
         calls
+    }
+
+    /// How many of them are so. Looking often is cheap: what was read once is not read again.
+    pub fn count(&self, of: impl Fn(&Call) -> bool) -> usize {
+        self.0.look(|calls| calls.iter().filter(|c| of(c)).count())
     }
 }
 

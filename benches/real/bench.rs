@@ -1,15 +1,25 @@
 //! A control plane with as many nodes and pods as a figure needs, and who does the same without any thought.
 
-use std::{future::Future, time::Duration};
+use std::{collections::BTreeMap, fs, future::Future, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use futures::{StreamExt, stream};
-use http::{Method, Request};
+use http::{Method, Request, Uri};
+use http_body_util::Full;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, ServerName, pem::PemObject},
+};
 use serde_json::{Value, json};
 use sundown::{domain::Moment, sim::aws::InstanceSpec};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
 use super::audit::{Audit, Call};
 use crate::{
-    cluster::{ADMIN, Flags},
+    cluster::{ADMIN, Flags, SUNDOWN},
     control_plane::{Stage, node_name},
     process::Process,
 };
@@ -27,9 +37,10 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Nodes here are never silent: without a kubelet (or kwok) behind them the node controller would write on them all the time.
+    /// Nobody writes on Nodes meanwhile: the node controller would, on all that have no kubelet (or kwok) behind them, and the one that tells how
+    /// long Secrets are kept writes on every Node anew when there are 100, 500 or 1 000.
     pub async fn start() -> Self {
-        let flags = Flags { controllers: &["--controllers=*,-node-lifecycle-controller"], ..Flags::default() };
+        let flags = Flags { controllers: &["--controllers=*,-node-lifecycle-controller,-ttl-controller"], ..Flags::default() };
         let stage = Stage::of(1, &flags).await.expect("SUNDOWN_CONTROL_PLANE says where it is: benches/run sets it");
         let client = stage.cluster.client(ADMIN);
         let bench = Self { stage, client };
@@ -111,12 +122,49 @@ impl Bench {
 
     /// Sends these over 32 connections; all must be granted.
     pub async fn all(&self, requests: impl Iterator<Item = Request<Vec<u8>>>) {
-        let answers = stream::iter(requests).map(|request| self.client.request_text(request)).buffer_unordered(WIDTH);
-        answers.for_each(|answer| async move { drop(answer.unwrap()) }).await;
+        send(&self.client, requests).await;
+    }
+
+    /// The same as Sundown's own user: what an administrator asks for is exempt from priority and fairness, which costs the others time.
+    pub async fn all_as_sundown(&self, requests: impl Iterator<Item = Request<Vec<u8>>>) {
+        send(&self.stage.cluster.client(SUNDOWN), requests).await;
+    }
+
+    /// CPU seconds so far of everybody who is at work, this process as `bench`, and of nobody; [`spent`] tells what came since.
+    pub fn cpu(&self, service: Option<&Process>) -> BTreeMap<&'static str, f64> {
+        let names = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"];
+        let cluster = names.map(|name| (name, self.stage.cluster.process(name)));
+        let others = [("bench", std::process::id())].into_iter().chain(service.map(|s| ("sundown", s.id())));
+        let processes = cluster.into_iter().chain(others).map(|(name, process)| (name, cpu_seconds(process)));
+        processes.chain([("nobody", idle_seconds())]).collect()
     }
 
     pub fn client(&self) -> &kube::Client {
         &self.client
+    }
+
+    /// A connection of its own that speaks HTTP/2; it ends with the last of its clones.
+    pub async fn http2(&self) -> http2::SendRequest<Full<Bytes>> {
+        let cluster = &self.stage.cluster;
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(cluster.folder.path().join("ca.pem")).unwrap()).unwrap();
+        let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let url: Uri = cluster.url().parse().unwrap();
+        let (host, port) = (url.host().unwrap().to_owned(), url.port_u16().unwrap());
+        let socket = TcpStream::connect((host.as_str(), port)).await.unwrap();
+        let secure = TlsConnector::from(Arc::new(config)).connect(ServerName::try_from(host).unwrap(), socket).await.unwrap();
+        let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(secure)).await.unwrap();
+        tokio::spawn(connection);
+        sender
+    }
+
+    /// A request as [`Bench::http2`] takes it.
+    pub fn with_token(&self, request: Request<Vec<u8>>) -> Request<Full<Bytes>> {
+        let (mut parts, body) = request.into_parts();
+        parts.uri = format!("{}{}", self.stage.cluster.url(), parts.uri).parse().unwrap();
+        parts.headers.insert("authorization", format!("Bearer {ADMIN}").parse().unwrap());
+        Request::from_parts(parts, Full::from(body))
     }
 
     pub fn audit(&self) -> Audit {
@@ -132,11 +180,46 @@ impl Bench {
         }
     }
 
-    /// Messages in the queue, visible or not.
-    pub fn in_queue(&self) -> usize {
-        let queue = self.stage.world.aws.queue(self.stage.world.queue()).unwrap();
-        queue.visible + queue.in_flight
+    /// Waits until the queue has no message any more, visible or not. It is in this process, so looking often costs nothing.
+    pub async fn until_all_is_deleted(&self) {
+        let empty = || {
+            let queue = self.stage.world.aws.queue(self.stage.world.queue()).unwrap();
+            queue.visible + queue.in_flight == 0
+        };
+        let all = async {
+            while !empty() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(LIMIT, all).await.expect("every message is deleted");
     }
+}
+
+async fn send(client: &kube::Client, requests: impl Iterator<Item = Request<Vec<u8>>>) {
+    let answers = stream::iter(requests).map(|request| client.request_text(request)).buffer_unordered(WIDTH);
+    answers.for_each(|answer| async move { drop(answer.unwrap()) }).await;
+}
+
+/// CPU seconds of a process so far.
+pub fn cpu_seconds(process: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    // After the name, which is in brackets: the 12th and 13th are user and system time in hundredths of a second.
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    fields[11..13].iter().map(|f| f.parse::<f64>().unwrap()).sum::<f64>() / 100.0
+}
+
+/// Seconds in which a core had nothing to do, of all cores together.
+fn idle_seconds() -> f64 {
+    let stat = fs::read_to_string("/proc/stat").unwrap();
+    // cpu, user, nice, system, idle, iowait.
+    let fields: Vec<&str> = stat.lines().next().unwrap().split_whitespace().collect();
+    fields[4..6].iter().map(|f| f.parse::<f64>().unwrap()).sum::<f64>() / 100.0
+}
+
+/// What each has spent between two looks at [`Bench::cpu`], in seconds.
+pub fn spent(before: &BTreeMap<&'static str, f64>, after: &BTreeMap<&'static str, f64>) -> String {
+    let each = after.iter().map(|(name, to)| (name, to - before.get(name).copied().unwrap_or(0.0))).filter(|(_, spent)| *spent > 0.1);
+    each.map(|(name, spent)| format!("{name} {spent:.2}")).collect::<Vec<_>>().join(", ")
 }
 
 /// A request with a JSON body; a PATCH is a merge patch.

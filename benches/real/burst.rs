@@ -6,7 +6,7 @@ use sundown::{domain::Moment, sim::aws::SpotAction};
 
 use super::{
     audit::{Call, kinds},
-    bench::{Bench, RUNS, bare_accept, median, until_last},
+    bench::{Bench, RUNS, bare_accept, median, spent, until_last},
 };
 use crate::{
     control_plane::node_name,
@@ -42,8 +42,9 @@ async fn times(nodes: usize) -> (f64, f64) {
     for run in 0..RUNS {
         let instances = bench.instances(nodes);
         bench.nodes(&instances, 0, false).await;
-        let (audit, begun) = (bench.audit(), Moment::now());
-        bench.all(instances.iter().map(|i| bare_accept(i))).await;
+        let (cpu, audit, begun) = (bench.cpu(None), bench.audit(), Moment::now());
+        bench.all_as_sundown(instances.iter().map(|i| bare_accept(i))).await;
+        eprintln!("  run {}, bare: CPU: {}", run + 1, spent(&cpu, &bench.cpu(None)));
         let calls = audit.calls();
         bare.push(until_last(begun, calls.iter().filter(|c| c.did("patch", "nodes"))));
         bench.clear().await;
@@ -53,17 +54,19 @@ async fn times(nodes: usize) -> (f64, f64) {
         // The bare client has the cluster to itself.
         let mut service = bench.stage.leader("sundown", &[]).await;
         service.answers("/metrics", "it knows the nodes", |_, text| text.contains(&format!("\nsundown_nodes {nodes}\n"))).await;
-        let (audit, begun) = (bench.audit(), Moment::now());
+        let (cpu, audit, begun) = (bench.cpu(Some(&service)), bench.audit(), Moment::now());
         for instance in &instances {
             bench.stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
         }
-        bench.until("every message is deleted", || async { bench.in_queue() == 0 }).await;
+        bench.until_all_is_deleted().await;
+        let cpu = spent(&cpu, &bench.cpu(Some(&service)));
         let calls = audit.calls();
         let accepts = accepts(&calls);
         assert!(instances.iter().all(|i| accepts.contains_key(&node_name(i))), "every node is cordoned");
         ours.push(until_last(begun, accepts.into_values()));
         let end = begun.checked_add(jiff::SignedDuration::from_secs_f64(ours[run])).unwrap();
-        eprintln!("  run {}: {:.2} s, bare {:.2} s; answered meanwhile: {:?}", run + 1, ours[run], bare[run], kinds(&calls, end));
+        let calls = kinds(&calls, end);
+        eprintln!("  run {}: {:.2} s, bare {:.2} s; CPU: {cpu}; answered meanwhile: {calls:?}", run + 1, ours[run], bare[run]);
         bench.stop(service).await;
         bench.clear().await;
     }

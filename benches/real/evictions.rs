@@ -11,7 +11,7 @@ use sundown::{domain::Moment, sim::aws::SpotAction};
 
 use super::{
     audit::{Call, kinds},
-    bench::{Bench, RUNS, median, request, until_last},
+    bench::{Bench, RUNS, median, request, spent, until_last},
 };
 use crate::{
     report::{Bar, Baseline, Figure},
@@ -38,26 +38,28 @@ pub fn evictions() -> Vec<Figure> {
         let mut runs = Vec::new();
         for run in 0..RUNS {
             let instances = prepared(&bench).await;
-            let (audit, begun) = (bench.audit(), Moment::now());
-            bench.all(instances.iter().flat_map(|instance| (0..PODS).map(move |i| evict(instance, i)))).await;
+            let (cpu, audit, begun) = (bench.cpu(None), bench.audit(), Moment::now());
+            bench.all_as_sundown(instances.iter().flat_map(|instance| (0..PODS).map(move |i| evict(instance, i)))).await;
+            let cpu = spent(&cpu, &bench.cpu(None));
             let calls = audit.calls();
             let bare = until_last(begun, calls.iter().filter(|c| removes(c)));
-            eprintln!("  run {}: bare {bare:.2} s; {}", run + 1, course(begun, &calls));
+            eprintln!("  run {}: bare {bare:.2} s; {}; CPU: {cpu}", run + 1, course(begun, &calls));
             bench.clear().await;
 
             let instances = prepared(&bench).await;
             let service = bench.stage.leader("sundown", &[]).await;
-            let (audit, begun) = (bench.audit(), Moment::now());
+            let (cpu, audit, begun) = (bench.cpu(Some(&service)), bench.audit(), Moment::now());
             for instance in &instances {
                 bench.stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
             }
-            let evicted = |calls: &[Call]| calls.iter().filter(|c| c.is_by_sundown() && c.did("create", "pods/eviction")).count();
-            bench.until("every pod is evicted", || async { evicted(&audit.calls()) >= NODES * PODS }).await;
+            let evicted = |call: &Call| call.is_by_sundown() && call.did("create", "pods/eviction");
+            bench.until("every pod is evicted", || async { audit.count(evicted) >= NODES * PODS }).await;
+            let cpu = spent(&cpu, &bench.cpu(Some(&service)));
             let calls: Vec<_> = audit.calls().into_iter().filter(Call::is_by_sundown).collect();
             let ours = until_last(begun, calls.iter().filter(|c| c.did("create", "pods/eviction")));
             let removing = calls.iter().filter(|c| removes(c)).count();
             let reading = calls.iter().filter(|c| c.resource == "pods" && ["get", "list"].contains(&c.verb.as_str())).count();
-            eprintln!("  run {}: {ours:.2} s; {}; {:?}", run + 1, course(begun, &calls), kinds(&calls, Moment::now()));
+            eprintln!("  run {}: {ours:.2} s; {}; CPU: {cpu}; {:?}", run + 1, course(begun, &calls), kinds(&calls, Moment::now()));
             runs.push((ours, bare, removing, reading));
             bench.stop(service).await;
             bench.clear().await;
@@ -141,7 +143,7 @@ async fn peak(name: &'static str, nodes: usize, bar: f64) -> Figure {
         assert!(Instant::now() < end, "drains do not end");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    let evicted = audit.calls().iter().filter(|c| c.is_by_sundown() && c.did("create", "pods/eviction")).count();
+    let evicted = audit.count(|c| c.is_by_sundown() && c.did("create", "pods/eviction"));
     assert!(evicted >= nodes * PODS / 4, "hardly any pod was evicted: {evicted}");
     Figure {
         name,

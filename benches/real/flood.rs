@@ -5,7 +5,8 @@ use std::time::Instant;
 use sundown::{domain::Moment, sim::aws::QueueSettings};
 
 use super::{
-    bench::{Bench, RUNS, bare_accept, median, until_last},
+    audit::kinds,
+    bench::{Bench, RUNS, bare_accept, median, spent, until_last},
     burst::accepts,
 };
 use crate::{
@@ -50,7 +51,7 @@ async fn mixed() -> Figure {
         let instances = bench.instances(NODES);
         bench.nodes(&instances, 0, false).await;
         let (audit, begun) = (bench.audit(), Moment::now());
-        bench.all(instances.iter().map(|i| bare_accept(i))).await;
+        bench.all_as_sundown(instances.iter().map(|i| bare_accept(i))).await;
         let patches = until_last(begun, audit.calls().iter().filter(|c| c.did("patch", "nodes")));
         bench.clear().await;
         bare.push(patches + receive(&bench, &strangers, false, run).await);
@@ -59,15 +60,24 @@ async fn mixed() -> Figure {
         bench.nodes(&instances, 0, false).await;
         let mut service = bench.stage.leader("sundown", &[]).await;
         service.answers("/metrics", "it knows the nodes", |_, text| text.contains(&format!("\nsundown_nodes {NODES}\n"))).await;
-        let (audit, begun) = (bench.audit(), Moment::now());
+        let (cpu, audit, begun) = (bench.cpu(Some(&service)), bench.audit(), Moment::now());
         send(&bench, bench.stage.world.queue(), &strangers, &instances);
-        bench.until("every message is deleted", || async { bench.in_queue() == 0 }).await;
+        bench.until_all_is_deleted().await;
+        let cpu = spent(&cpu, &bench.cpu(Some(&service)));
         let calls = audit.calls();
         let accepts = accepts(&calls);
         assert!(instances.iter().all(|i| accepts.contains_key(&node_name(i))), "every node is cordoned");
         let deleted = bench.stage.world.aws.calls().iter().rev().find(|c| c.api == "sqs:DeleteMessageBatch").unwrap().at;
-        ours.push(until_last(begun, accepts.into_values()).max(deleted.duration_since(begun).as_secs_f64()));
-        eprintln!("  run {}: {:.2} s, bare {:.2} s", run + 1, ours[run], bare[run]);
+        let cordoned = until_last(begun, accepts.into_values());
+        ours.push(cordoned.max(deleted.duration_since(begun).as_secs_f64()));
+        let end = begun.checked_add(jiff::SignedDuration::from_secs_f64(ours[run])).unwrap();
+        let calls = kinds(&calls, end);
+        eprintln!(
+            "  run {}: {:.2} s (cordoned after {cordoned:.2} s), bare {:.2} s; CPU: {cpu}; answered meanwhile: {calls:?}",
+            run + 1,
+            ours[run],
+            bare[run]
+        );
         bench.stop(service).await;
         bench.clear().await;
     }
@@ -91,7 +101,7 @@ async fn foreign() -> Figure {
         let service = bench.stage.leader("sundown", &[]).await;
         let begun = Moment::now();
         send(&bench, bench.stage.world.queue(), &strangers, &[]);
-        bench.until("every message is deleted", || async { bench.in_queue() == 0 }).await;
+        bench.until_all_is_deleted().await;
         let deleted = bench.stage.world.aws.calls().iter().rev().find(|c| c.api == "sqs:DeleteMessageBatch").unwrap().at;
         bench.stop(service).await;
         ours.push(MESSAGES as f64 / deleted.duration_since(begun).as_secs_f64());

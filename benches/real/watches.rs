@@ -1,7 +1,7 @@
 //! Pods of many nodes: a watch for each of them, or one for the cluster. What ADR 7 rests on.
 
 use std::{
-    fs,
+    future::Future,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -9,11 +9,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::{AsyncReadExt as _, future::join_all};
+use futures::{
+    AsyncReadExt, StreamExt,
+    future::join_all,
+    stream::{self, BoxStream},
+};
 use http::Method;
+use http_body_util::BodyExt;
 use serde_json::json;
 
-use super::bench::{Bench, get, request};
+use super::bench::{Bench, cpu_seconds, get, request};
 use crate::{
     control_plane::node_name,
     report::{Bar, Baseline, Figure},
@@ -38,17 +43,26 @@ pub fn watches() -> Vec<Figure> {
         let mut figures = Vec::new();
         for (name, count) in COUNTS {
             let paths = watched[..count].iter().map(|i| format!("/api/v1/pods?watch=true&fieldSelector=spec.nodeName%3D{}", node_name(i)));
-            let each = cost(&bench, &elsewhere[0], paths.collect()).await;
-            let one = cost(&bench, &elsewhere[0], vec!["/api/v1/pods?watch=true".to_owned()]).await;
-            eprintln!("  {count} nodes: a watch each {each:?}; one for all {one:?}");
+            let paths: Vec<String> = paths.collect();
+            let each = cost(&bench, &elsewhere[0], http1(&bench, &paths)).await;
+            let shared = cost(&bench, &elsewhere[0], http2(&bench, &paths)).await;
+            let one = cost(&bench, &elsewhere[0], http1(&bench, &["/api/v1/pods?watch=true".to_owned()])).await;
+            eprintln!("  {count} nodes, a watch each: {each:?}\n  over HTTP/2: {shared:?}\n  one for all: {one:?}");
             figures.push(Figure {
                 name,
                 what: format!(
-                    "CPU of the API server with {count} watches, a node each, over {WINDOW:?} in which {} pods a second change elsewhere; open after {:.2} s, {:.1} kB read, {:.1} MB more memory",
+                    "CPU of the API server with {count} watches, a node each, over {WINDOW:?} in which {} pods a second change elsewhere; open after {:.2} s, {:.1} kB read, {:.1} MB more memory (over HTTP/2: {:.2} s of CPU, {:.2} s, {:.1} kB, {:.1} MB; one for all: {:.2} s, {:.1} kB, {:.1} MB)",
                     one.writes / WINDOW.as_secs(),
                     each.open,
                     each.bytes as f64 / 1e3,
                     each.memory,
+                    shared.cpu,
+                    shared.open,
+                    shared.bytes as f64 / 1e3,
+                    shared.memory,
+                    one.open,
+                    one.bytes as f64 / 1e3,
+                    one.memory,
                 ),
                 value: each.cpu,
                 unit: "s",
@@ -74,27 +88,64 @@ struct Cost {
     writes: u64,
 }
 
-async fn cost(bench: &Bench, elsewhere: &str, paths: Vec<String>) -> Cost {
+/// Opens watches; what each reads is told chunk by chunk.
+type Open = Vec<BoxStream<'static, u64>>;
+
+/// As kube does it: HTTP/1.1, a connection each.
+async fn http1(bench: &Bench, paths: &[String]) -> Open {
+    let open = join_all(paths.iter().map(|path| bench.client().request_stream(get(path)))).await;
+    let chunks = |watch| {
+        let watch = Box::pin(watch);
+        stream::unfold((watch, vec![0; 65_536]), |(mut watch, mut buffer)| async move {
+            let read = AsyncReadExt::read(&mut watch, &mut buffer).await.ok().filter(|read| *read > 0)?;
+            Some((read as u64, (watch, buffer)))
+        })
+    };
+    open.into_iter().map(|watch| chunks(watch.unwrap()).boxed()).collect()
+}
+
+/// As many streams as an API server lets a connection have.
+const STREAMS: usize = 100;
+
+/// Over HTTP/2: a hundred on a connection.
+async fn http2(bench: &Bench, paths: &[String]) -> Open {
+    let mut open = Vec::new();
+    for some in paths.chunks(STREAMS) {
+        let connection = bench.http2().await;
+        let answers = join_all(some.iter().map(|path| {
+            let mut connection = connection.clone();
+            async move { connection.send_request(bench.with_token(get(path))).await.unwrap() }
+        }))
+        .await;
+        open.extend(answers.into_iter().map(|answer| {
+            assert_eq!(answer.status(), 200, "a watch over HTTP/2");
+            // The connection stays as long as one of them is read.
+            answer.into_body().into_data_stream().map(|chunk| chunk.map_or(0, |c| c.len() as u64)).boxed()
+        }));
+    }
+    open
+}
+
+async fn cost(bench: &Bench, elsewhere: &str, open: impl Future<Output = Open>) -> Cost {
     let server = bench.stage.cluster.process("kube-apiserver");
     let before = super::evictions::status(server, "VmRSS");
     let (bytes, begun) = (Arc::new(AtomicU64::new(0)), Instant::now());
-    let open = join_all(paths.iter().map(|path| bench.client().request_stream(get(path)))).await;
+    let open = open.await;
     let opened = begun.elapsed().as_secs_f64();
     let readers: Vec<_> = open
         .into_iter()
-        .map(|stream| {
-            let (mut stream, bytes) = (Box::pin(stream.unwrap()), Arc::clone(&bytes));
+        .map(|mut chunks| {
+            let bytes = Arc::clone(&bytes);
             tokio::spawn(async move {
-                let mut buffer = vec![0; 65_536];
-                while let Ok(read @ 1..) = stream.read(&mut buffer).await {
-                    bytes.fetch_add(read as u64, Ordering::Relaxed);
+                while let Some(read) = chunks.next().await {
+                    bytes.fetch_add(read, Ordering::Relaxed);
                 }
             })
         })
         .collect();
     // What a watch begins with is no part of it.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let (from, cpu, end) = (bytes.load(Ordering::Relaxed), seconds(server), Instant::now() + WINDOW);
+    let (from, cpu, end) = (bytes.load(Ordering::Relaxed), cpu_seconds(server), Instant::now() + WINDOW);
     let mut writes = 0;
     while Instant::now() < end {
         let turn = Instant::now();
@@ -107,7 +158,7 @@ async fn cost(bench: &Bench, elsewhere: &str, paths: Vec<String>) -> Cost {
     }
     let cost = Cost {
         open: opened,
-        cpu: seconds(server) - cpu,
+        cpu: cpu_seconds(server) - cpu,
         bytes: bytes.load(Ordering::Relaxed) - from,
         memory: super::evictions::status(server, "VmRSS") - before,
         writes,
@@ -116,12 +167,4 @@ async fn cost(bench: &Bench, elsewhere: &str, paths: Vec<String>) -> Cost {
         reader.abort();
     }
     cost
-}
-
-/// CPU seconds of a process so far.
-fn seconds(process: u32) -> f64 {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    // After the name, which is in brackets: the 12th and 13th are user and system time in hundredths of a second.
-    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-    fields[11..13].iter().map(|f| f.parse::<f64>().unwrap()).sum::<f64>() / 100.0
 }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use aws_config::SdkConfig;
+use futures::future::OptionFuture;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -58,8 +59,10 @@ pub struct Parts {
 
 /// A loop that has not turned for so long is stuck: every wait in it has a deadline that is far shorter.
 const STUCK: Duration = seconds(60);
-/// How long the end may take: giving messages back, the last Events, the Lease.
+/// How long giving the Lease up may take.
 const FAREWELL: Duration = seconds(3);
+/// How long the last Events may hold the Lease back.
+const LAST_EVENTS: Duration = Duration::from_millis(300);
 
 /// The intake of the term that lasts; none on a standby.
 #[derive(Clone, Default)]
@@ -152,12 +155,17 @@ pub async fn serve(parts: Parts) {
     if let Some(hooks) = kept {
         hooks.end();
     }
-    info!("Stopping: messages that are not accepted go back, then the Lease.");
-    if let Some(term) = leading {
-        term.end().await;
-        standing.recorder.flush(seconds(1)).await;
-    }
-    keeper.release(FAREWELL).await;
+    info!("Stopping: nothing more is accepted, the Lease is given up, and messages that are not accepted go back.");
+    let led = leading.is_some();
+    let intake = leading.and_then(Leading::end);
+    let lease = async {
+        if led {
+            standing.recorder.flush(LAST_EVENTS).await;
+        }
+        keeper.release(FAREWELL).await;
+    };
+    // Long polls take their time to end; the next leader need not wait for that.
+    futures::join!(lease, OptionFuture::from(intake.map(IntakeHandle::stop)));
     drop((look_after, remember_departed));
 }
 
@@ -347,24 +355,18 @@ impl Leading {
         Self { term, inlet: inlet.clone() }
     }
 
-    /// Ends the term in good order: what was not accepted is given back to the queue, then nothing is written any more.
-    async fn end(self) {
-        if let Some(handle) = self.inlet.with(Option::take) {
-            handle.stop().await;
-        }
+    /// Ends the term: nothing is received, written or beaten any more. What is left is the intake, which has messages to give back.
+    fn end(self) -> Option<IntakeHandle> {
+        let handle = self.stop_receiving();
         self.term.finish();
-        self.term.metrics.stands_by();
+        handle
     }
 
     /// Leadership is lost: whatever the term started ends at once. What is undecided goes back to the queue while this process
     /// stands by already, so that the next leader need not wait for it to reappear by itself. That is nobody else's write: only
     /// who received a message has the receipt to give it back with. Where nobody else is known to lead, the heartbeats go on.
     fn lost(self, is_stranded: bool) -> Option<Hooks> {
-        let handle = self.inlet.with(Option::take);
-        if let Some(handle) = &handle {
-            handle.stop_receiving();
-        }
-        self.term.metrics.stands_by();
+        let handle = self.stop_receiving();
         let kept = is_stranded.then(|| self.term.strand());
         if kept.is_none() {
             self.term.finish();
@@ -374,6 +376,15 @@ impl Leading {
             drop(self.term.spawner.spawn(handle.stop()));
         }
         kept
+    }
+
+    fn stop_receiving(&self) -> Option<IntakeHandle> {
+        let handle = self.inlet.with(Option::take);
+        if let Some(handle) = &handle {
+            handle.stop_receiving();
+        }
+        self.term.metrics.stands_by();
+        handle
     }
 }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use sundown::domain::{Moment, MomentExt};
 
 pub use crate::log::{Call, USER};
-use crate::{log, stage::Stage};
+use crate::stage::Stage;
 
 /// By a replica, on anything but the Lease.
 pub fn is_write(call: &Call) -> bool {
@@ -14,7 +14,7 @@ pub fn is_write(call: &Call) -> bool {
 
 /// All calls so far, in the order in which they came in.
 pub fn calls(stage: &Stage) -> Vec<Call> {
-    log::read(&stage.cluster.folder.path().join("audit.log"), 0)
+    stage.audit.calls()
 }
 
 /// How often each pod's eviction was accepted, in the namespace `default`. (Sundown's own Deployment, which drains move as well, is in another.)

@@ -3,7 +3,8 @@
 use std::{
     fs::File,
     io::{Read as _, Seek as _, SeekFrom},
-    path::Path,
+    path::PathBuf,
+    sync::Mutex,
 };
 
 use serde_json::Value;
@@ -72,17 +73,37 @@ impl Call {
     }
 }
 
-/// All calls in a log from this byte on, in the order in which they came in. Of a watch its beginning counts, of everything else its end.
-pub fn read(path: &Path, from: u64) -> Vec<Call> {
-    let mut text = String::new();
-    if let Ok(mut file) = File::open(path) {
-        file.seek(SeekFrom::Start(from)).unwrap();
-        file.read_to_string(&mut text).unwrap();
+/// The log, from some byte on. What has been read is kept: a test may look as often as it likes.
+pub struct Log {
+    path: PathBuf,
+    read: Mutex<(u64, Vec<Call>)>,
+}
+
+impl Log {
+    pub fn from(path: PathBuf, byte: u64) -> Self {
+        Self { path, read: Mutex::new((byte, Vec::new())) }
     }
-    // The last line may be half written.
-    let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let counts = |e: &Value| e["stage"] == if e["verb"] == "watch" { "ResponseStarted" } else { "ResponseComplete" };
-    let mut calls: Vec<_> = events.filter(counts).map(|e| Call::of(&e)).collect();
-    calls.sort_by_key(|c| c.received);
-    calls
+
+    /// All calls so far, in the order in which they came in. Of a watch its beginning counts, of everything else its end.
+    pub fn calls(&self) -> Vec<Call> {
+        self.look(<[Call]>::to_vec)
+    }
+
+    /// The same, looked at without a copy.
+    pub fn look<T>(&self, at: impl FnOnce(&[Call]) -> T) -> T {
+        let (byte, calls) = &mut *self.read.lock().unwrap();
+        let mut text = Vec::new();
+        if let Ok(mut file) = File::open(&self.path) {
+            file.seek(SeekFrom::Start(*byte)).unwrap();
+            file.read_to_end(&mut text).unwrap();
+        }
+        // The last line may be half written.
+        text.truncate(text.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1));
+        *byte += text.len() as u64;
+        let counts = |e: &Value| e["stage"] == if e["verb"] == "watch" { "ResponseStarted" } else { "ResponseComplete" };
+        let events = text.split(|b| *b == b'\n').filter(|line| !line.is_empty()).map(|line| serde_json::from_slice::<Value>(line).unwrap());
+        calls.extend(events.filter(counts).map(|e| Call::of(&e)));
+        calls.sort_by_key(|c| c.received);
+        at(calls)
+    }
 }

@@ -38,4 +38,5 @@ mod shell;
 mod stage;
 mod webhook;
 mod witness;
+mod wording;
 mod workloads;

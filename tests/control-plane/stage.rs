@@ -17,6 +17,7 @@ use sundown::{
 
 use crate::{
     cluster::{ADMIN, Cluster, Flags, SUNDOWN},
+    log::Log,
     process::{LIMIT, Process, sundown},
 };
 
@@ -24,6 +25,8 @@ use crate::{
 pub struct Stage {
     pub cluster: Cluster,
     pub world: World,
+    /// The API server's audit log.
+    pub audit: Log,
     admin: kube::Client,
     aws: Server,
     tasks: Spawner,
@@ -54,7 +57,8 @@ impl Stage {
         // As the documentation says; the pods of this Deployment are kwok's and do nothing.
         cluster.kubectl(&["apply", "-k", concat!(env!("CARGO_MANIFEST_DIR"), "/deploy")]).await;
         let admin = cluster.client(ADMIN);
-        Some(Self { cluster, world, admin, aws, tasks })
+        let audit = Log::from(cluster.folder.path().join("audit.log"), 0);
+        Some(Self { cluster, world, audit, admin, aws, tasks })
     }
 
     /// A group with a terminate hook `drain`, with ready Nodes. Its instances.
