@@ -1,3 +1,5 @@
+// Where no Terraform is installed, its tests run with OpenTofu: Terraform replaces parts of itself by folders of its own tree, so it cannot be built as
+// a dependency of another module, and its licence (BUSL) is none to build on without thought.
 module example.org/sundown/tests/terraform/tofu
 
 go 1.26.6
