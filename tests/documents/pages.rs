@@ -5,8 +5,16 @@ use std::collections::BTreeSet;
 use crate::{files, read, root};
 
 fn pages() -> Vec<String> {
-    let mut pages: Vec<_> =
-        ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "terraform/README.md", "deploy/helm/sundown/README.md"].map(str::to_owned).into();
+    let mut pages: Vec<_> = [
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "terraform/README.md",
+        "terraform/modules/policy/README.md",
+        "deploy/helm/sundown/README.md",
+    ]
+    .map(str::to_owned)
+    .into();
     pages.extend(files("docs", ".md"));
     pages
 }
