@@ -38,6 +38,7 @@ async fn what_comes_one_by_one_after_a_burst_is_read_by_few_receives_and_deleted
     for delivery in desk.all().await {
         delivery.ticket.delete();
     }
+    sleep(seconds(1)).await;
     desk.fake.forget_calls();
     // A message every ten milliseconds: each would end a long poll of its own and be deleted by a call of its own.
     let started = Instant::now();
