@@ -112,6 +112,10 @@ fn check(body: &[u8]) -> &'static str {
             assert!(!all.is_empty(), "{}", body.escape_ascii());
             "interruptions"
         }
+        Ok(Parsed::Test(test)) => {
+            assert!(!test.interruptions.is_empty());
+            "test_event"
+        }
         Ok(Parsed::TestNotification) => "test",
         Ok(Parsed::Irrelevant(reason)) => reason.as_str(),
         Err(reject) => {

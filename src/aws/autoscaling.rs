@@ -15,11 +15,11 @@ use super::{Api, AwsError, call::Caller};
 use crate::domain::{GroupName, HookDescription, HookName, OwedHook};
 
 /// How long a call may take.
-const LIMIT: Duration = Duration::from_secs(11);
+pub(super) const LIMIT: Duration = Duration::from_secs(11);
 /// How many groups one call describes at most (`MaxRecords`).
 pub(super) const GROUPS: usize = 100;
 /// No answer has more pages than this: a server that never ends its pages must not hold us.
-const PAGES: usize = 20;
+pub(super) const PAGES: usize = 20;
 
 /// `LifecycleActionResult`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +28,17 @@ pub enum HookResult {
     Continue,
     /// `ABANDON`: of a launch: terminate; of a termination: skip the other hooks.
     Abandon,
+}
+
+impl HookResult {
+    /// As AWS writes it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Continue => "CONTINUE",
+            Self::Abandon => "ABANDON",
+        }
+    }
 }
 
 /// What DescribeAutoScalingGroups says of a group.
@@ -42,8 +53,8 @@ pub struct GroupFacts {
 /// Auto Scaling in one region.
 #[derive(Debug, Clone)]
 pub struct AutoScaling {
-    client: aws_sdk_autoscaling::Client,
-    caller: Caller,
+    pub(super) client: aws_sdk_autoscaling::Client,
+    pub(super) caller: Caller,
 }
 
 /// The answers to heartbeats and completions carry nothing, so the SDK takes any body with status 200 for one: a proxy's page
@@ -104,10 +115,7 @@ impl AutoScaling {
             .lifecycle_hook_name(owed.key.hook.as_str())
             .instance_id(owed.key.instance.as_str())
             .set_lifecycle_action_token(owed.token.as_ref().map(|t| t.as_str().to_owned()))
-            .lifecycle_action_result(match result {
-                HookResult::Continue => "CONTINUE",
-                HookResult::Abandon => "ABANDON",
-            });
+            .lifecycle_action_result(result.as_str());
         self.caller.call(Api::CompleteLifecycleAction, &object(owed), LIMIT, request.customize().interceptor(Acknowledged).send()).await.map(drop)
     }
 
@@ -152,7 +160,7 @@ fn object(owed: &OwedHook) -> String {
     format!("hook {} of {} in group {}", owed.key.hook, owed.key.instance, owed.key.group)
 }
 
-fn description(hook: &aws_sdk_autoscaling::types::LifecycleHook) -> Option<HookDescription> {
+pub(super) fn description(hook: &aws_sdk_autoscaling::types::LifecycleHook) -> Option<HookDescription> {
     let seconds = |n: Option<i32>| n.and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0).map(Duration::from_secs);
     let heartbeat_timeout = seconds(hook.heartbeat_timeout()).unwrap_or(Duration::from_hours(1));
     // "The maximum is 172800 seconds (48 hours) or 100 times HeartbeatTimeout, whichever is smaller."

@@ -29,10 +29,26 @@ pub enum Api {
     DescribeAutoScalingGroups,
     /// `ec2:DescribeInstances`.
     DescribeInstances,
+    /// `sts:GetCallerIdentity`: every caller may.
+    GetCallerIdentity,
+    /// `autoscaling:DescribePolicies`.
+    DescribePolicies,
+    /// `events:DescribeRule`.
+    DescribeRule,
+    /// `events:ListTargetsByRule`.
+    ListTargetsByRule,
+    /// `sqs:SendMessage`.
+    SendMessage,
+    /// `events:PutEvents`.
+    PutEvents,
+    /// `autoscaling:PutLifecycleHook`.
+    PutLifecycleHook,
+    /// `autoscaling:DeleteLifecycleHook`.
+    DeleteLifecycleHook,
 }
 
 impl Api {
-    /// Every action, for tables and for initialising metrics.
+    /// Every action of the service, for tables and for initialising metrics.
     pub const ALL: [Self; 9] = [
         Self::ReceiveMessage,
         Self::DeleteMessageBatch,
@@ -44,6 +60,15 @@ impl Api {
         Self::DescribeAutoScalingGroups,
         Self::DescribeInstances,
     ];
+
+    /// What only `sundown check` calls, to look: never the service.
+    pub const OF_CHECK: [Self; 4] = [Self::GetCallerIdentity, Self::DescribePolicies, Self::DescribeRule, Self::ListTargetsByRule];
+
+    /// What only `sundown send-test` calls, as the person who runs it.
+    pub const OF_TESTS: [Self; 2] = [Self::PutEvents, Self::SendMessage];
+
+    /// What only `sundown enroll` calls, as the person who runs it.
+    pub const OF_ENROLLING: [Self; 2] = [Self::PutLifecycleHook, Self::DeleteLifecycleHook];
 
     /// The action as AWS names it.
     #[must_use]
@@ -58,6 +83,41 @@ impl Api {
             Self::DescribeLifecycleHooks => "DescribeLifecycleHooks",
             Self::DescribeAutoScalingGroups => "DescribeAutoScalingGroups",
             Self::DescribeInstances => "DescribeInstances",
+            Self::GetCallerIdentity => "GetCallerIdentity",
+            Self::DescribePolicies => "DescribePolicies",
+            Self::DescribeRule => "DescribeRule",
+            Self::ListTargetsByRule => "ListTargetsByRule",
+            Self::SendMessage => "SendMessage",
+            Self::PutEvents => "PutEvents",
+            Self::PutLifecycleHook => "PutLifecycleHook",
+            Self::DeleteLifecycleHook => "DeleteLifecycleHook",
+        }
+    }
+
+    /// The permission that allows it, as IAM writes it: batches have none of their own.
+    #[must_use]
+    pub fn permission(self) -> String {
+        let action = self.as_str();
+        format!("{}:{}", self.service(), action.strip_suffix("Batch").unwrap_or(action))
+    }
+
+    /// The service whose action it is, as IAM writes it.
+    #[must_use]
+    pub const fn service(self) -> &'static str {
+        match self {
+            Self::ReceiveMessage | Self::DeleteMessageBatch | Self::ChangeMessageVisibilityBatch | Self::GetQueueAttributes | Self::SendMessage => {
+                "sqs"
+            }
+            Self::RecordLifecycleActionHeartbeat
+            | Self::CompleteLifecycleAction
+            | Self::DescribeLifecycleHooks
+            | Self::DescribeAutoScalingGroups
+            | Self::DescribePolicies
+            | Self::PutLifecycleHook
+            | Self::DeleteLifecycleHook => "autoscaling",
+            Self::DescribeInstances => "ec2",
+            Self::GetCallerIdentity => "sts",
+            Self::DescribeRule | Self::ListTargetsByRule | Self::PutEvents => "events",
         }
     }
 }

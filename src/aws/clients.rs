@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use aws_config::{Region, SdkConfig, retry::RetryConfig, stalled_stream_protection::StalledStreamProtectionConfig, timeout::TimeoutConfig};
 
 use super::{
-    AutoScaling, AwsClock, CallObserver, Ec2, Queue,
+    Api, AutoScaling, AwsClock, AwsError, CallObserver, Ec2, EventBridge, Queue,
     call::Caller,
     region::{endpoint_of_queue, region_of_queue},
 };
@@ -28,6 +28,21 @@ pub struct Clients {
     ec2: Ec2,
 }
 
+/// Where one endpoint stands for all, the choice of AWS's own (`AWS_USE_FIPS_ENDPOINT`, `AWS_USE_DUALSTACK_ENDPOINT`) means nothing, and the
+/// SDK refuses to be told both.
+fn own_endpoint(base: &SdkConfig) -> SdkConfig {
+    if base.endpoint_url().is_some() { base.to_builder().use_fips(false).use_dual_stack(false).build() } else { base.clone() }
+}
+
+/// Whose credentials are used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The account.
+    pub account: String,
+    /// The principal: a user, or a role that was assumed.
+    pub arn: String,
+}
+
 impl Clients {
     /// Clients on top of `base`, which brings region, credentials, HTTP client, time source and sleep: [`super::load`]ed, or
     /// put together by a simulation.
@@ -35,8 +50,8 @@ impl Clients {
     pub fn from_config(base: &SdkConfig, clock: Clock, observer: Arc<dyn CallObserver>) -> Self {
         let clock = AwsClock::new(clock);
         let caller = Caller::new(observer);
-        let base = base
-            .to_builder()
+        let base = own_endpoint(base)
+            .into_builder()
             .retry_config(RetryConfig::disabled())
             .timeout_config(TimeoutConfig::builder().connect_timeout(CONNECT).operation_attempt_timeout(ATTEMPT).build())
             // Our own deadlines cover what this guards against, and it has cut long polls off before (awslabs/aws-sdk-rust#1148).
@@ -71,6 +86,26 @@ impl Clients {
         &self.ec2
     }
 
+    /// EventBridge, in the region of the configuration. For people's commands.
+    #[must_use]
+    pub fn event_bridge(&self) -> EventBridge {
+        EventBridge::new(self.base.clone(), self.caller.clone())
+    }
+
+    /// GetCallerIdentity: the account and the principal whose credentials are used. For people's commands.
+    pub async fn identity(&self) -> Result<Identity, AwsError> {
+        let config = aws_sdk_sts::config::Builder::from(&self.base).interceptor(self.clock.reader());
+        let request = aws_sdk_sts::Client::from_conf(config.build()).get_caller_identity();
+        let answer = self.caller.call(Api::GetCallerIdentity, "our credentials", ATTEMPT + Duration::from_secs(1), request.send()).await?;
+        Ok(Identity { account: answer.account.unwrap_or_default(), arn: answer.arn.unwrap_or_default() })
+    }
+
+    /// The region of the configuration.
+    #[must_use]
+    pub fn region(&self) -> Option<&str> {
+        self.base.region().map(Region::as_ref)
+    }
+
     /// The queue at this URL, in the region that the URL names, else that of the configuration.
     #[must_use]
     pub fn queue(&self, url: &str) -> Queue {
@@ -82,7 +117,8 @@ impl Clients {
         if self.base.endpoint_url().is_none()
             && let Some(endpoint) = endpoint_of_queue(url)
         {
-            base = base.endpoint_url(endpoint);
+            // The host of the URL is the one that is meant, FIPS or dual-stack or neither: the SDK refuses to be told both.
+            base = base.endpoint_url(endpoint).use_fips(false).use_dual_stack(false);
         }
         let config = aws_sdk_sqs::config::Builder::from(&base.build())
             .timeout_config(TimeoutConfig::builder().connect_timeout(CONNECT).operation_attempt_timeout(RECEIVE).build())

@@ -1,11 +1,20 @@
 //! The configuration of the SDK for real use.
 
+use std::path::PathBuf;
+
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_smithy_http_client::{
     Builder, ConnectorBuilder,
     proxy::ProxyConfig,
-    tls::{Provider, rustls_provider::CryptoMode},
+    tls::{Provider, TlsContext, TrustStore, rustls_provider::CryptoMode},
 };
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
+use rustls::{
+    RootCertStore,
+    pki_types::{CertificateDer, pem::PemObject as _},
+};
+
+use super::Hosts;
 
 /// What is said about AWS besides what the environment says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -16,25 +25,36 @@ pub struct Options {
     pub endpoint_url: Option<String>,
 }
 
+/// The file with certificates of one's own cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("AWS_CA_BUNDLE is {}: {why}; give a file with the certificates of your own authorities in PEM, or take the variable away", file.display())]
+pub struct BadBundle {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong with it.
+    pub why: String,
+}
+
 /// Reads what the environment says: credentials (environment, profile, IRSA, Pod Identity, and only when none of these is
 /// there the instance's metadata), region, endpoints, and the proxy.
 ///
 /// `HTTPS_PROXY` and `NO_PROXY` are honoured. So are `HTTP_PROXY` and `ALL_PROXY`: where one of these is set, `NO_PROXY` must
-/// name 169.254.170.23 and 169.254.169.254, or Pod Identity and instance metadata are asked through the proxy.
+/// name 169.254.170.23 and 169.254.169.254, or Pod Identity and instance metadata are asked through the proxy. The authorities in the
+/// file `AWS_CA_BUNDLE` are trusted besides those of the machine (`SSL_CERT_FILE` says which these are).
 ///
 /// No credentials are asked for before the first call. Asks nobody unless neither the argument nor environment nor profile
-/// names a region.
-pub async fn load(options: &Options) -> SdkConfig {
-    // One HTTP client for all: by default each service client has its own connections and its own copy of the root certificates.
-    let http = Builder::new().build_with_connector_fn(|settings, components| {
-        let mut connector = ConnectorBuilder::default().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
-        connector.set_connector_settings(settings.cloned());
-        if let Some(components) = components {
-            connector.set_sleep_impl(components.sleep_impl());
-        }
-        connector.set_proxy_config(Some(ProxyConfig::from_env()));
-        connector.build()
-    });
+/// names a region. Errs when the file of certificates cannot be used.
+pub async fn load(options: &Options) -> Result<SdkConfig, BadBundle> {
+    Ok(loaded(options, http_client(bundle(&|name| std::env::var_os(name).map(Into::into))?)).await)
+}
+
+/// The same, where every host that is asked is noted in `hosts`.
+pub async fn load_watched(options: &Options, hosts: &Hosts) -> Result<SdkConfig, BadBundle> {
+    let http = http_client(bundle(&|name| std::env::var_os(name).map(Into::into))?);
+    Ok(loaded(options, hosts.watch(http)).await)
+}
+
+async fn loaded(options: &Options, http: SharedHttpClient) -> SdkConfig {
     let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12()).http_client(http);
     if let Some(region) = &options.region {
         loader = loader.region(Region::new(region.clone()));
@@ -45,6 +65,37 @@ pub async fn load(options: &Options) -> SdkConfig {
     loader.load().await
 }
 
+/// One HTTP client for all: by default each service client has its own connections and its own copy of the root certificates.
+fn http_client(bundle: Option<Vec<u8>>) -> SharedHttpClient {
+    Builder::new().build_with_connector_fn(move |settings, components| {
+        let mut connector = ConnectorBuilder::default().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
+        connector.set_connector_settings(settings.cloned());
+        if let Some(components) = components {
+            connector.set_sleep_impl(components.sleep_impl());
+        }
+        connector.set_proxy_config(Some(ProxyConfig::from_env()));
+        // Only where there is something to add: the machine's own are parsed once for all otherwise.
+        let trusted = bundle.as_ref().map(|pem| TrustStore::default().with_pem_certificate(pem.clone()));
+        if let Some(context) = trusted.and_then(|store| TlsContext::builder().with_trust_store(store).build().ok()) {
+            connector.set_tls_context(context);
+        }
+        connector.build()
+    })
+}
+
+/// The certificates of one's own, as they stand in their file. All are read here: the client panics at one that it cannot read.
+fn bundle(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Result<Option<Vec<u8>>, BadBundle> {
+    let Some(file) = variable("AWS_CA_BUNDLE").filter(|f| !f.as_os_str().is_empty()) else { return Ok(None) };
+    let bad = |why: String| BadBundle { file: file.clone(), why };
+    let pem = std::fs::read(&file).map_err(|error| bad(format!("it cannot be read ({error})")))?;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
+        let certificate = certificate.map_err(|error| bad(format!("it is no PEM ({error})")))?;
+        roots.add(certificate).map_err(|error| bad(format!("certificate {} cannot be used ({error})", roots.len() + 1)))?;
+    }
+    if roots.is_empty() { Err(bad("there is no certificate in it".to_owned())) } else { Ok(Some(pem)) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,9 +103,82 @@ mod tests {
     #[tokio::test]
     async fn arguments_go_before_the_environment() {
         let options = Options { region: Some("eu-central-2".into()), endpoint_url: Some("http://127.0.0.1:9".into()) };
-        let config = load(&options).await;
+        let config = load(&options).await.unwrap();
         assert_eq!(config.region().map(Region::as_ref), Some("eu-central-2"));
         assert_eq!(config.endpoint_url(), Some("http://127.0.0.1:9"));
         assert!(config.credentials_provider().is_some() && config.http_client().is_some());
+    }
+
+    const IDENTITY: &str = "<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>arn:aws:iam::1:user/x</Arn><UserId>x</UserId><Account>1</Account></GetCallerIdentityResult></GetCallerIdentityResponse>";
+
+    /// An authority of one's own, and a server with a certificate of it that answers every request; the authority's certificate and the URL.
+    async fn private_server() -> (String, String) {
+        use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        rustls::crypto::aws_lc_rs::default_provider().install_default().ok();
+        let (key, mut authority) = (KeyPair::generate().unwrap(), CertificateParams::new(vec![]).unwrap());
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let pem = authority.self_signed(&key).unwrap().pem();
+        let issuer = Issuer::new(authority, key);
+        let own_key = KeyPair::generate().unwrap();
+        let own = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&own_key, &issuer).unwrap();
+        let private = rustls::pki_types::PrivateKeyDer::try_from(own_key.serialize_der()).unwrap();
+        let config = rustls::ServerConfig::builder().with_no_client_auth().with_single_cert(vec![own.der().clone()], private).unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                // A client that does not trust us hangs up.
+                let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+                let mut request = [0; 8192];
+                if !stream.read(&mut request).await.is_ok_and(|n| n > 0) {
+                    continue;
+                }
+                let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{IDENTITY}", IDENTITY.len());
+                stream.write_all(answer.as_bytes()).await.ok();
+                stream.shutdown().await.ok();
+            }
+        });
+        (pem, url)
+    }
+
+    async fn identity(url: &str, bundle: Option<Vec<u8>>) -> Result<crate::aws::Identity, crate::aws::AwsError> {
+        use aws_credential_types::{Credentials, provider::SharedCredentialsProvider};
+        let options = Options { region: Some("eu-central-2".into()), endpoint_url: Some(url.to_owned()) };
+        let config = loaded(&options, http_client(bundle)).await.into_builder();
+        let config = config.credentials_provider(SharedCredentialsProvider::new(Credentials::new("key", "secret", None, None, "test"))).build();
+        crate::aws::Clients::from_config(&config, crate::controller::Clock::system(), std::sync::Arc::new(())).identity().await
+    }
+
+    #[tokio::test]
+    async fn an_authority_of_ones_own_is_trusted_where_its_bundle_is_given_and_only_there() {
+        let (pem, url) = private_server().await;
+        let error = identity(&url, None).await.unwrap_err();
+        assert!(error.message().to_lowercase().contains("certificate"), "{error}");
+        let file = std::env::temp_dir().join(format!("sundown-bundle-{}.pem", std::process::id()));
+        // Two of them: a bundle may have many.
+        std::fs::write(&file, format!("{}{pem}", private_server().await.0)).unwrap();
+        let read = bundle(&|_| Some(file.clone())).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(identity(&url, read).await.unwrap().arn, "arn:aws:iam::1:user/x");
+    }
+
+    #[test]
+    fn a_bundle_that_cannot_be_used_is_named_with_what_is_wrong() {
+        assert_eq!(bundle(&|_| None), Ok(None));
+        assert_eq!(bundle(&|_| Some(PathBuf::new())), Ok(None));
+        let file = std::env::temp_dir().join(format!("sundown-bad-bundle-{}.pem", std::process::id()));
+        for (text, word) in [
+            ("", "no certificate"),
+            ("-----BEGIN CERTIFICATE-----\n!!!\n-----END CERTIFICATE-----\n", "no PEM"),
+            ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "certificate 1"),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            let said = bundle(&|_| Some(file.clone())).unwrap_err().to_string();
+            assert!(said.contains(word) && said.contains(file.to_str().unwrap()), "{said}");
+        }
+        std::fs::remove_file(&file).unwrap();
+        assert!(bundle(&|_| Some(file.clone())).unwrap_err().to_string().contains("cannot be read"));
     }
 }

@@ -102,6 +102,12 @@ impl AwsError {
         Self { api, object: object.to_owned(), outcome: Outcome::Timeout, code: String::new(), message }
     }
 
+    /// A part of a call was refused while the call as such was not.
+    pub(super) fn refused(api: Api, object: &str, code: &str, message: &str) -> Self {
+        let outcome = classify(api, 400, code, message);
+        Self { api, object: object.to_owned(), outcome, code: code.to_owned(), message: message.to_owned() }
+    }
+
     /// Its pages have no end.
     pub(super) fn endless(api: Api, object: &str) -> Self {
         let message = "the answer has too many pages".to_owned();
@@ -181,7 +187,9 @@ fn classify(api: Api, status: u16, code: &str, message: &str) -> Outcome {
         | "AWS.SimpleQueueService.QueueDeletedRecently"
         | "InvalidAddress"
         | "InvalidInstanceID.NotFound"
-        | "InvalidInstanceID.Malformed" => Outcome::Gone,
+        | "InvalidInstanceID.Malformed"
+        // Of EventBridge: there is no such rule.
+        | "ResourceNotFoundException" => Outcome::Gone,
         // Auto Scaling has one code for an action that is over, for a group that was deleted, and for a request that it does not
         // take. Only the message tells them apart, and only the first two are an end.
         "ValidationError" if says_that_it_is_gone(api, message) => Outcome::Gone,
@@ -195,6 +203,8 @@ fn classify(api: Api, status: u16, code: &str, message: &str) -> Outcome {
         | "UnauthorizedAccess"
         | "AuthFailure"
         | "NotAuthorized"
+        // Of EventBridge: the source of an event is not one's own.
+        | "NotAuthorizedForSourceException"
         | "OptInRequired"
         | "ExpiredToken"
         | "ExpiredTokenException"

@@ -10,9 +10,14 @@ mod clock;
 mod config;
 mod ec2;
 mod error;
+mod event_bridge;
 #[cfg(test)]
 pub(crate) mod fake;
+mod groups;
+mod hosts;
 pub mod lookup;
+#[cfg(test)]
+mod network_tests;
 pub(crate) mod queue;
 mod region;
 #[cfg(test)]
@@ -20,11 +25,14 @@ mod tests;
 
 pub use autoscaling::{AutoScaling, GroupFacts, HookResult};
 pub use call::{Api, CallObserver, Outcome};
-pub use clients::Clients;
+pub use clients::{Clients, Identity};
 pub use clock::AwsClock;
-pub use config::{Options, load};
+pub use config::{BadBundle, Options, load, load_watched};
 pub use ec2::Ec2;
 pub use error::{Advice, AwsError};
+pub use event_bridge::{EventBridge, PutEvent, RuleFacts, TargetFacts};
+pub use groups::{Group, GroupFilter, Hook, Transition};
+pub use hosts::{Hosts, Proxy};
 pub use lookup::{DnsLookup, GroupLookup, HookLookup, InstanceLookup, LookupError, Lookups};
 pub use queue::{EntryFailure, Message, Queue, QueueAttributes, Receipt};
 pub use region::{UnknownRegion, region_of_queue};

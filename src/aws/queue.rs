@@ -1,6 +1,6 @@
 //! SQS: one queue.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use aws_sdk_sqs::types::{
     BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry, Message as SqsMessage,
@@ -20,6 +20,14 @@ const RECEIVE_MARGIN: Duration = Duration::from_secs(10);
 /// What a message is deleted and extended by. Each receive gives a new one, and only the newest is sure to work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receipt(Arc<str>);
+
+impl Receipt {
+    /// One that no queue ever gave: what a call with it answers says whether the call is allowed, and harms nothing.
+    #[must_use]
+    pub fn bogus() -> Self {
+        Self("c3VuZG93bi1jaGVjaw".into())
+    }
+}
 
 /// A message as it was received.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,6 +157,20 @@ impl Queue {
             delayed: number(QueueAttributeName::ApproximateNumberOfMessagesDelayed),
             redrive_policy: text(QueueAttributeName::RedrivePolicy).cloned(),
         })
+    }
+
+    /// All its attributes, by their names in the API.
+    pub async fn all_attributes(&self) -> Result<BTreeMap<String, String>, AwsError> {
+        let request = self.client.get_queue_attributes().queue_url(&*self.url).attribute_names(QueueAttributeName::All);
+        let answer = self.caller.call(Api::GetQueueAttributes, self.name(), LIMIT, request.send()).await?;
+        Ok(answer.attributes.unwrap_or_default().into_iter().map(|(name, value)| (name.as_str().to_owned(), value)).collect())
+    }
+
+    /// Puts a message on it; its id. Nothing but a person's test ever does.
+    pub async fn send(&self, body: &str) -> Result<String, AwsError> {
+        let request = self.client.send_message().queue_url(&*self.url).message_body(body);
+        let answer = self.caller.call(Api::SendMessage, self.name(), LIMIT, request.send()).await?;
+        Ok(answer.message_id.unwrap_or_default())
     }
 }
 

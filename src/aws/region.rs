@@ -2,6 +2,8 @@
 
 use url::Url;
 
+use crate::domain::{is_region, region_of_host};
+
 /// The URL of a queue names no region.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the queue URL `{0}` names no region")]
@@ -14,7 +16,7 @@ pub struct UnknownRegion(pub String);
 /// # Errors
 /// When it names none: a local endpoint, a host of one's own.
 pub fn region_of_queue(url: &str) -> Result<String, UnknownRegion> {
-    host(url).as_deref().and_then(region_in).ok_or_else(|| UnknownRegion(url.to_owned()))
+    host(url).as_deref().and_then(region_of_host).ok_or_else(|| UnknownRegion(url.to_owned()))
 }
 
 /// The endpoint to talk to, where it is not the one that the SDK knows for the region: VPC endpoints, dual-stack and FIPS
@@ -33,27 +35,29 @@ pub(super) fn endpoint_of_queue(url: &str) -> Option<String> {
     (!standard && origin.is_tuple()).then(|| origin.ascii_serialization())
 }
 
+/// What the hosts of a partition of AWS end with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Partition {
+    /// Of ordinary hosts.
+    pub(super) zone: &'static str,
+    /// Of dual-stack hosts.
+    pub(super) dual_stack: &'static str,
+}
+
+/// The partition that a region belongs to.
+pub(super) fn partition(region: &str) -> Partition {
+    let (zone, dual_stack) = match region {
+        _ if region.starts_with("cn-") => ("amazonaws.com.cn", "api.amazonwebservices.com.cn"),
+        _ if region.starts_with("eusc-") => ("amazonaws.eu", "api.amazonwebservices.eu"),
+        _ if region.starts_with("us-isob-") => ("sc2s.sgov.gov", "api.aws.scloud"),
+        _ if region.starts_with("us-iso-") => ("c2s.ic.gov", "api.aws.ic.gov"),
+        _ => ("amazonaws.com", "api.aws"),
+    };
+    Partition { zone, dual_stack }
+}
+
 fn host(url: &str) -> Option<String> {
     Url::parse(url).ok()?.host_str().map(str::to_owned)
-}
-
-fn region_in(host: &str) -> Option<String> {
-    let labels: Vec<_> = host.split('.').collect();
-    if labels.starts_with(&["queue", "amazonaws"]) {
-        return Some("us-east-1".to_owned());
-    }
-    labels.windows(2).find_map(|pair| match *pair {
-        ["sqs" | "sqs-fips", region] | [region, "queue"] if is_region(region) => Some(region.to_owned()),
-        _ => None,
-    })
-}
-
-/// `eu-west-1`, `us-gov-east-1`, `us-iso-east-1`, `eusc-de-east-1`: two words or more and a number.
-fn is_region(label: &str) -> bool {
-    let mut words = label.split('-').rev();
-    let number = words.next().is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
-    let names: Vec<_> = words.collect();
-    number && names.len() >= 2 && names.iter().all(|w| !w.is_empty() && w.bytes().all(|b| b.is_ascii_lowercase()))
 }
 
 #[cfg(test)]

@@ -1,7 +1,11 @@
 //! The commands: one file each.
 
 mod brake;
+mod check;
+mod enroll;
+mod people;
 mod run;
+mod send_test;
 mod simulate;
 mod words;
 
@@ -25,6 +29,12 @@ enum Command {
     Run(Box<RunArgs>),
     /// Show it working: the service against an embedded AWS and an embedded Kubernetes. Needs nothing
     Simulate(simulate::SimulateArgs),
+    /// Ask AWS, Kubernetes and the network for everything that a run needs. Changes nothing
+    Check(Box<check::CheckArgs>),
+    /// Give Auto Scaling groups their lifecycle hooks, with your own credentials, or take them away
+    Enroll(enroll::EnrollArgs),
+    /// Send one test event: the service tells what it would do about it
+    SendTest(send_test::SendTestArgs),
     /// Hold all drains: no evictions, no force. Interruptions are still accepted, heartbeats go on
     Pause(brake::PauseArgs),
     /// Let the drains go on
@@ -49,6 +59,9 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Run(args) => run::main(&args, matches.subcommand_matches("run")),
         Command::Simulate(args) => simulate::main(&args),
+        Command::Check(args) => check::main(&args),
+        Command::Enroll(args) => enroll::main(&args),
+        Command::SendTest(args) => send_test::main(&args),
         Command::Pause(args) => brake::pause(args, true),
         Command::Resume(args) => brake::pause(args, false),
         Command::Release(args) => brake::release(&args),

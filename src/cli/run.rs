@@ -48,7 +48,7 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
     let shutdown = CancellationToken::new();
     on_signals(shutdown.clone(), &spawner)?;
     let region = config.aws.region.clone();
-    let aws = aws::load(&aws::Options { region, endpoint_url: config.aws.endpoint_url.clone() }).await;
+    let aws = aws::load(&aws::Options { region, endpoint_url: config.aws.endpoint_url.clone() }).await?;
     if aws.region().is_none() {
         // No call could be signed: better said now than with every call.
         return Err(ConfigError::no_region().into());

@@ -16,6 +16,7 @@ mod mirror;
 mod nodes;
 mod observer;
 mod pods;
+mod rights;
 mod slim;
 mod watch;
 
@@ -33,4 +34,5 @@ pub use mirror::{Change, Health};
 pub use nodes::{NodeChange, NodeChanges, NodeIndex, read_node};
 pub use observer::{CallObserver, Outcome, Silent, Target};
 pub use pods::{PodEvent, PodEvents, PodFeed, PodFeedSettings};
+pub use rights::{LEASE_VERBS, Right, rights};
 pub use slim::KeepLabels;

@@ -44,6 +44,10 @@ pub struct RunArgs {
     /// by themselves and are received again and again. Takes no Lease
     #[arg(long, env = "SUNDOWN_DRY_RUN", value_parser = parse_switch, help_heading = "Trying it")]
     pub dry_run: bool,
+    /// For how long from the start test events that ask for it (`sundown send-test --real`) are acted on, 24h at most. Otherwise, and
+    /// afterwards, it is only told what would be done about a test event
+    #[arg(long, env = "SUNDOWN_ACCEPT_REAL_TESTS", value_name = "DURATION", value_parser = parse_duration, help_heading = "Trying it")]
+    pub accept_real_tests: Option<Duration>,
     /// Print every flag with its value, its variable and its default, then the variables that no flag has, and exit. Needs no queue
     #[arg(long, env = "SUNDOWN_PRINT_CONFIG", value_parser = parse_switch, help_heading = "Trying it")]
     pub print_config: bool,

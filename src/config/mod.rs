@@ -45,6 +45,8 @@ pub struct Config {
     pub service: ServiceConfig,
     /// Say what would be done, write nothing.
     pub dry_run: bool,
+    /// For how long from the start test events that ask for it are acted on.
+    pub accept_real_tests: Option<Duration>,
 }
 
 /// The queues.

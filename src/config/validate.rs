@@ -66,7 +66,12 @@ impl RunArgs {
         let aws = aws(&self, &queue)?;
         let service = service(&self)?;
         let kube = KubeConfig { kubeconfig: self.kube.kubeconfig.filter(|p| !p.as_os_str().is_empty()), context: given(self.kube.context) };
-        Ok(Config { queue, ours, drain, standing, aws, kube, service, dry_run: self.dry_run })
+        let accept_real_tests = self.accept_real_tests.filter(|length| !length.is_zero());
+        if let Some(length) = accept_real_tests.filter(|length| *length > seconds(24 * 3600)) {
+            let remedy = "whoever may send a test event can have nodes drained for so long; use 24h or less";
+            return Err(ConfigError::duration("accept-real-tests", length, remedy));
+        }
+        Ok(Config { queue, ours, drain, standing, aws, kube, service, dry_run: self.dry_run, accept_real_tests })
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::{fmt, net::SocketAddr, str::FromStr, time::Duration};
 
+use crate::domain::region_of_host;
+
 /// An SQS queue by its URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueUrl {
@@ -66,21 +68,8 @@ impl FromStr for QueueUrl {
         let host = url.host_str().ok_or_else(|| format!("no host in it; {remedy}"))?;
         let name = url.path_segments().and_then(|mut s| s.next_back()).filter(|n| !n.is_empty());
         let name = name.ok_or_else(|| format!("no queue name at its end; {remedy}"))?.to_owned();
-        Ok(Self { url: text.to_owned(), region: region_of(host), name })
+        Ok(Self { url: text.to_owned(), region: region_of_host(host), name })
     }
-}
-
-/// The region in the host of an SQS endpoint: `sqs.R.amazonaws.com[.cn]`, `sqs-fips.R.…`, `R.queue.amazonaws.com` (legacy),
-/// `sqs.R.api.aws` (dual stack), `vpce-….sqs.R.vpce.amazonaws.com` (AWS General Reference, "Amazon SQS endpoints").
-fn region_of(host: &str) -> Option<String> {
-    let zone = [".amazonaws.com", ".amazonaws.com.cn", ".api.aws", ".api.amazonwebservices.com.cn"].into_iter().find_map(|z| host.strip_suffix(z))?;
-    let labels: Vec<&str> = zone.split('.').collect();
-    let region = match labels.as_slice() {
-        [.., "sqs" | "sqs-fips", region] | [.., "sqs", region, "vpce"] | [region, "queue"] => region,
-        ["queue"] => "us-east-1",
-        _ => return None,
-    };
-    Some(region.to_owned())
 }
 
 impl fmt::Display for QueueUrl {
@@ -183,6 +172,9 @@ mod tests {
             ("https://queue.amazonaws.com/1/nodes", Some("us-east-1")),
             ("https://sqs.eu-west-1.api.aws/1/nodes", Some("eu-west-1")),
             ("https://vpce-1a2b-xyz.sqs.eu-west-1.vpce.amazonaws.com/1/nodes", Some("eu-west-1")),
+            ("https://vpce-1a2b-xyz.sqs.cn-north-1.vpce.amazonaws.com.cn/1/nodes", Some("cn-north-1")),
+            ("https://sqs.cn-northwest-1.api.amazonwebservices.com.cn/1/nodes", Some("cn-northwest-1")),
+            ("https://sqs.eusc-de-east-1.amazonaws.eu/1/nodes", Some("eusc-de-east-1")),
             ("http://localhost:9324/000000000000/nodes", None),
             ("http://127.0.0.1:4566/000000000000/nodes", None),
         ] {

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     aws::LookupError,
+    cluster::{About, EventNote, Severity},
     domain::{InstanceFacts, Interruption, Moment, MomentExt, Node, OwedHook, seconds},
     observe::MessageOutcome,
     record,
@@ -53,7 +54,12 @@ pub(super) struct Case {
     beating: Option<OwedHook>,
     /// Its message was given up to make room for others: it reappears by itself, and is decided then.
     given_up: CancellationToken,
+    /// A test event: it is told what would be done, and nothing is.
+    test: bool,
 }
+
+/// A test is decided so soon after it came, or told to be undecided.
+const TEST: Duration = seconds(60);
 
 /// Holds the evictions of a burst back while it lives.
 struct Undecided(Term);
@@ -79,9 +85,15 @@ impl Case {
         happened: Moment,
         sent: Option<Moment>,
         given_up: CancellationToken,
+        test: bool,
     ) -> Self {
-        let undecided = Some(Undecided::new(&term));
-        Self { known: Knowledge::new(received, happened), term, interruption, sent, undecided, beating: None, given_up }
+        let undecided = (!test).then(|| Undecided::new(&term));
+        Self { known: Knowledge::new(received, happened), term, interruption, sent, undecided, beating: None, given_up, test }
+    }
+
+    /// Nothing is written for it.
+    fn is_dry(&self) -> bool {
+        self.test || self.term.config.dry_run
     }
 
     /// Comes to a decision, however long that takes.
@@ -97,7 +109,7 @@ impl Case {
                 return Fate::Leave;
             }
             self.look();
-            if !tries.is_lost() && self.is_on_record() {
+            if !self.test && !tries.is_lost() && self.is_on_record() {
                 let open = self.known.nodes.iter().any(|node| accept::is_open(node, &self.interruption.instance));
                 return self.accepted(Accepted::Repeat { open });
             }
@@ -106,7 +118,7 @@ impl Case {
             let wait = match triage(&self.interruption, &self.known, &self.term.policy, now) {
                 Verdict::Delete(reason) => return self.dispose(reason, Fate::Delete),
                 Verdict::Leave(reason) => return self.dispose(reason, Fate::Leave),
-                verdict @ (Verdict::Complete(_) | Verdict::AnswerLaunch(_) | Verdict::Accept(_)) if self.term.config.dry_run => {
+                verdict @ (Verdict::Complete(_) | Verdict::AnswerLaunch(_) | Verdict::Accept(_)) if self.is_dry() => {
                     return self.only_say(&verdict);
                 }
                 Verdict::Complete(owed) => return self.complete(owed, MessageOutcome::Completed).await,
@@ -123,12 +135,13 @@ impl Case {
                     tokio::time::sleep(accepting.pause(&self.term.random).max(tries.pause())).await;
                     continue;
                 }
+                Verdict::Wait(_) if self.test && now >= self.known.received.plus(TEST) => return self.undecided_test(),
                 Verdict::Wait(wait) => wait,
             };
             self.known.note(&wait, now);
             for question in wait.ask {
                 if asked.insert(question.clone()) {
-                    asking.push(ask(self.term.clone(), self.interruption.clone(), self.known.happened, question));
+                    asking.push(ask(self.term.clone(), self.interruption.clone(), self.known.happened, question, self.is_dry()));
                 }
             }
             if asking.is_empty() {
@@ -171,7 +184,7 @@ impl Case {
 
     fn beat_if_ours(&mut self) {
         if self.beating.is_none()
-            && !self.term.config.dry_run
+            && !self.is_dry()
             && crate::triage::beats(&self.interruption, &self.known, &self.term.policy)
             && let Some(owed) = self.interruption.owed(&self.interruption.instance)
         {
@@ -199,6 +212,9 @@ impl Case {
     }
 
     fn dispose(&mut self, reason: Reason, fate: Fate) -> Fate {
+        if self.test {
+            return self.tell_test(&format!("it would not be acted on ({})", reason.as_str()), fate);
+        }
         if let Some(owed) = self.beating.take() {
             self.term.hooks.forget(&owed);
         }
@@ -250,6 +266,15 @@ impl Case {
 
     /// A dry run: what would be done is said once for each event. The message reappears by itself.
     fn only_say(&mut self, verdict: &Verdict) -> Fate {
+        if self.test {
+            return self.tell_test(
+                match verdict {
+                    Verdict::Accept(_) => "the node would be cordoned and drained",
+                    _ => "its lifecycle action would be completed with CONTINUE",
+                },
+                Fate::Delete,
+            );
+        }
         let interruption = &self.interruption;
         let kind = interruption.kind().as_str();
         self.term.metrics.message(Some(interruption.kind()), MessageOutcome::DryRun);
@@ -265,6 +290,27 @@ impl Case {
             }
         }
         Fate::Leave
+    }
+
+    /// A test: what would be done is told in the log, and on the Node for whoever cannot see that.
+    fn tell_test(&self, what: &str, fate: Fate) -> Fate {
+        let (instance, kind) = (&self.interruption.instance, self.interruption.kind());
+        self.term.metrics.message(Some(kind), MessageOutcome::Test);
+        let lag = self.known.received.since_or_zero(self.known.happened);
+        info!(instance = %instance, kind = kind.as_str(), event = %self.interruption.event_id, ?lag, "Test event: were it real, {what}.");
+        if let Some(node) = self.known.nodes.first() {
+            self.term.note(EventNote {
+                about: About::Node(node.name.clone()),
+                severity: Severity::Normal,
+                reason: "TestReceived",
+                message: format!("test event {} of kind {} of {instance}: were it real, {what}", self.interruption.event_id, kind.as_str()),
+            });
+        }
+        fate
+    }
+
+    fn undecided_test(&self) -> Fate {
+        self.tell_test("it would wait for what could not be learnt in a minute: is the instance one of this cluster?", Fate::Delete)
     }
 
     async fn complete(&mut self, owed: OwedHook, outcome: MessageOutcome) -> Fate {
@@ -321,7 +367,7 @@ const fn outcome(reason: Reason) -> MessageOutcome {
 }
 
 /// Asks one question. Lookups wait, batch and retry by themselves; what cannot be asked comes back as nothing after a pause.
-fn ask(term: Term, interruption: Interruption, event: Moment, question: Question) -> Asking {
+fn ask(term: Term, interruption: Interruption, event: Moment, question: Question, dry: bool) -> Asking {
     Box::pin(async move {
         let asked_at = term.clock.now();
         let learnt = match &question {
@@ -342,7 +388,7 @@ fn ask(term: Term, interruption: Interruption, event: Moment, question: Question
                 heard(term.lookups.hooks.get(group, hook).await, |d| Learnt::Hook(d.map_or(HookAnswer::NoSuchHook, HookAnswer::Described)))
             }
             // A heartbeat is a write: a dry run sends none, and takes the answer for one that does not come.
-            Question::Beat(_) if term.config.dry_run => Learnt::Nothing,
+            Question::Beat(_) if dry => Learnt::Nothing,
             Question::Beat(key) => {
                 let owed = OwedHook { key: key.clone(), token: interruption.hook().and_then(|h| h.token.clone()) };
                 match term.hooks.prove(&owed, event).await {

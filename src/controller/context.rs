@@ -57,6 +57,8 @@ pub(super) struct StandingParts {
     pub(super) board: Board,
     pub(super) lead: Lead,
     pub(super) departed: Departed,
+    /// Until when test events that ask for it are acted on (`--accept-real-tests`).
+    pub(super) real_tests_until: Option<Moment>,
 }
 
 /// Says what this process may do now.
@@ -219,6 +221,11 @@ impl Term {
     /// When the drain of this node ends at the latest; `None`: nothing ends it, or it is not taken up yet.
     pub(super) fn end_that_rules(&self, node: &NodeName) -> Option<Moment> {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner).get(node).copied()
+    }
+
+    /// Test events that ask for it are acted on.
+    pub(super) fn takes_real_tests(&self) -> bool {
+        self.real_tests_until.is_some_and(|until| self.clock.now() < until)
     }
 
     /// This event of a dry run, known by these words, was not spoken of yet.

@@ -17,7 +17,7 @@ pub(super) struct Counting(pub(super) Arc<Metrics>);
 
 impl aws::CallObserver for Counting {
     fn called(&self, api: aws::Api, outcome: aws::Outcome, took: Duration) {
-        let target = target_of(api);
+        let target = api.service();
         if api == aws::Api::ReceiveMessage {
             self.0.api_wait(target, api.as_str(), outcome.as_str());
         } else {
@@ -92,7 +92,7 @@ impl Counting {
 #[must_use]
 pub fn words() -> Words {
     let of_aws = aws::Api::ALL.iter().map(|api| Calls {
-        target: target_of(*api),
+        target: api.service(),
         action: api.as_str(),
         outcomes: aws::Outcome::ALL.iter().map(|o| o.as_str()).collect(),
     });
@@ -111,13 +111,5 @@ pub fn words() -> Words {
         conditions: super::service::CONDITIONS.to_vec(),
         objects: cluster::Target::ALL.iter().map(|t| t.as_str()).collect(),
         intake: IntakeEvent::WORDS.to_vec(),
-    }
-}
-
-fn target_of(api: aws::Api) -> &'static str {
-    match api {
-        aws::Api::ReceiveMessage | aws::Api::DeleteMessageBatch | aws::Api::ChangeMessageVisibilityBatch | aws::Api::GetQueueAttributes => "sqs",
-        aws::Api::DescribeInstances => "ec2",
-        _ => "autoscaling",
     }
 }

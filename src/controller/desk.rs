@@ -47,28 +47,43 @@ impl Desk {
             Err(reject) => self.reject(delivery, &reject),
             Ok(Parsed::TestNotification) => self.dispose(delivery, "test_notification", MessageOutcome::Test),
             Ok(Parsed::Irrelevant(why)) => self.dispose(delivery, why.as_str(), MessageOutcome::Unrelated),
-            Ok(Parsed::Interruptions(interruptions)) => {
-                let term = self.term.clone();
-                // AWS's own clock: what differs between it and ours must not make an event look old.
-                let offset = term.aws.clock().skew();
-                let received = term.clock.now();
-                // What owes no hook may come again later; a hook has to be beaten from now on.
-                let owes_a_hook = interruptions.iter().any(|i| i.hook().is_some());
-                let given_up = if owes_a_hook { CancellationToken::new() } else { delivery.ticket.spare() };
-                let cases: Vec<_> = interruptions
-                    .into_iter()
-                    .map(|interruption| {
-                        let mut interruption = by_our_clock(interruption, offset);
-                        // No event is from the future: taken at its word, one that says so would have a deadline that never comes.
-                        interruption.time = interruption.time.map(|t| t.min(received.plus(seconds(5))));
-                        let sent = delivery.sent.map(|t| shift(t, offset));
-                        let happened = interruption.time.or(sent).map_or(received, |t| t.min(received.plus(seconds(5))));
-                        case::Case::new(term.clone(), interruption, received, happened, sent, given_up.clone())
-                    })
-                    .collect();
-                self.term.spawn(decide_all(cases, delivery));
+            Ok(Parsed::Test(test)) => {
+                let is_real = test.real && self.term.takes_real_tests();
+                match (test.real, is_real) {
+                    (true, true) => warn!(queue = %delivery.queue, "A test event is acted on as if it were real: --accept-real-tests."),
+                    (true, false) => warn!(
+                        queue = %delivery.queue,
+                        "A test event asks to be acted on, and this process does not do that (any more): --accept-real-tests. It is only told what would be done."
+                    ),
+                    (false, _) => info!(queue = %delivery.queue, "A test event came: it is told what would be done, and nothing is."),
+                }
+                self.take_on(test.interruptions, delivery, !is_real);
             }
+            Ok(Parsed::Interruptions(interruptions)) => self.take_on(interruptions, delivery, false),
         }
+    }
+
+    /// Starts a case for each interruption. A test is decided like any other, and nothing is done about it.
+    fn take_on(&self, interruptions: Vec<Interruption>, delivery: Delivery, test: bool) {
+        let term = self.term.clone();
+        // AWS's own clock: what differs between it and ours must not make an event look old.
+        let offset = term.aws.clock().skew();
+        let received = term.clock.now();
+        // What owes no hook may come again later; a hook has to be beaten from now on.
+        let owes_a_hook = !test && interruptions.iter().any(|i| i.hook().is_some());
+        let given_up = if owes_a_hook { CancellationToken::new() } else { delivery.ticket.spare() };
+        let cases: Vec<_> = interruptions
+            .into_iter()
+            .map(|interruption| {
+                let mut interruption = by_our_clock(interruption, offset);
+                // No event is from the future: taken at its word, one that says so would have a deadline that never comes.
+                interruption.time = interruption.time.map(|t| t.min(received.plus(seconds(5))));
+                let sent = delivery.sent.map(|t| shift(t, offset));
+                let happened = interruption.time.or(sent).map_or(received, |t| t.min(received.plus(seconds(5))));
+                case::Case::new(term.clone(), interruption, received, happened, sent, given_up.clone(), test)
+            })
+            .collect();
+        self.term.spawn(decide_all(cases, delivery));
     }
 
     /// A message is about nothing that Sundown deals with. On a shared queue it may be for others.

@@ -210,6 +210,7 @@ fn standing(parts: &Parts, keeper: &Arc<LeaseKeeper>, counting: &Counting, ident
         board: parts.board.clone(),
         lead: Lead { write: Arc::new(move || !dry && guard.may_write()), beat: Arc::new(move || !dry && beats.may_beat()) },
         departed: Departed::default(),
+        real_tests_until: config.accept_real_tests.map(|length| parts.clock.now().plus(length)),
     })
 }
 
@@ -231,6 +232,9 @@ fn say_what_runs(config: &Config) {
         warn!(
             "No --cluster-name is given: an instance without a Node is never completed or beaten for; its message waits until 5 min from its launch and is then deleted and counted as unknown."
         );
+    }
+    if let Some(length) = config.accept_real_tests {
+        warn!(for = ?length, "Test events that ask for it are acted on (--accept-real-tests): whoever may send one can have nodes drained.");
     }
     if config.dry_run {
         warn!(

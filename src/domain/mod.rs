@@ -14,6 +14,7 @@ mod labels;
 mod moment;
 mod node;
 mod pod;
+mod region;
 mod selector;
 mod taken;
 
@@ -28,5 +29,6 @@ pub use labels::Labels;
 pub use moment::{Moment, MomentExt, seconds};
 pub use node::{Node, NodeName, Ready, Taint};
 pub use pod::{Owner, Phase, Pod, PodKey, PodUid};
+pub use region::{is_region, region_of_host};
 pub use selector::{BadSelector, Selector};
 pub use taken::{ENDING_NOTICE, SPOT_NOTICE, Taken};

@@ -5,9 +5,12 @@ use std::collections::BTreeSet;
 use crate::domain::{HealthNotice, InstanceId, InstanceState, Interruption, Moment, SpotAction, What};
 
 use super::{
-    Irrelevant, Parsed, Reject, field, lifecycle,
-    wire::{self, Entity, OfHealth, OfInstance, Outer, quote},
+    Irrelevant, Parsed, Reject, TestEvent, field, lifecycle,
+    wire::{self, Entity, OfHealth, OfInstance, OfTest, Outer, quote},
 };
+
+/// The `source` of test events. AWS's own begin with `aws.`, and EventBridge takes none of these from anybody else.
+pub const TEST_SOURCE: &str = "sundown.test";
 
 /// The only version that EventBridge has had.
 const VERSION: &str = "0";
@@ -17,23 +20,18 @@ pub(super) fn parse(outer: &Outer<'_>, detail_type: &str) -> Result<Parsed, Reje
         return Err(Reject::UnknownVersion(quote(version)));
     }
     let event = Event { id: field::name("id", outer.id.as_ref())?, time: field::time(outer.time.as_ref()), outer };
-    match (field::needed("source", outer.source.as_ref())?, detail_type) {
-        ("aws.autoscaling", "EC2 Instance-terminate Lifecycle Action") => {
-            lifecycle::from_event(&event.detail()?, lifecycle::Way::Out, event.id, event.time)
-        }
-        ("aws.autoscaling", "EC2 Instance-launch Lifecycle Action") => {
-            lifecycle::from_event(&event.detail()?, lifecycle::Way::In, event.id, event.time)
-        }
-        ("aws.autoscaling", "EC2 Instance Launch Successful") => lifecycle::launched(&event.detail()?, event.id, event.time),
-        ("aws.ec2", "EC2 Spot Instance Interruption Warning") => event.of_instance(|d| What::Spot(spot_action(d))),
-        ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning") => {
-            event.of_instance(|d| What::Capacity { ends: field::time(d.ends.as_ref()) })
-        }
-        ("aws.ec2", "EC2 Instance Rebalance Recommendation") => event.of_instance(|_| What::Rebalance),
-        ("aws.ec2", "EC2 Instance State-change Notification") => event.state_change(),
-        ("aws.health", "AWS Health Event") => event.health(),
-        ("aws.autoscaling" | "aws.ec2" | "aws.health", _) => Ok(Parsed::Irrelevant(Irrelevant::OtherDetailType)),
-        _ => Ok(Parsed::Irrelevant(Irrelevant::OtherSource)),
+    match field::needed("source", outer.source.as_ref())? {
+        TEST_SOURCE => event.test(detail_type),
+        source => event.of(source, detail_type),
+    }
+}
+
+/// Whose events of this kind are.
+fn source_of(detail_type: &str) -> &'static str {
+    match detail_type {
+        "EC2 Instance-terminate Lifecycle Action" | "EC2 Instance-launch Lifecycle Action" | "EC2 Instance Launch Successful" => "aws.autoscaling",
+        "AWS Health Event" => "aws.health",
+        _ => "aws.ec2",
     }
 }
 
@@ -44,6 +42,36 @@ struct Event<'e, 'a> {
 }
 
 impl<'a> Event<'_, 'a> {
+    fn of(&self, source: &str, detail_type: &str) -> Result<Parsed, Reject> {
+        match (source, detail_type) {
+            ("aws.autoscaling", "EC2 Instance-terminate Lifecycle Action") => {
+                lifecycle::from_event(&self.detail()?, lifecycle::Way::Out, self.id, self.time)
+            }
+            ("aws.autoscaling", "EC2 Instance-launch Lifecycle Action") => {
+                lifecycle::from_event(&self.detail()?, lifecycle::Way::In, self.id, self.time)
+            }
+            ("aws.autoscaling", "EC2 Instance Launch Successful") => lifecycle::launched(&self.detail()?, self.id, self.time),
+            ("aws.ec2", "EC2 Spot Instance Interruption Warning") => self.of_instance(|d| What::Spot(spot_action(d))),
+            ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning") => {
+                self.of_instance(|d| What::Capacity { ends: field::time(d.ends.as_ref()) })
+            }
+            ("aws.ec2", "EC2 Instance Rebalance Recommendation") => self.of_instance(|_| What::Rebalance),
+            ("aws.ec2", "EC2 Instance State-change Notification") => self.state_change(),
+            ("aws.health", "AWS Health Event") => self.health(),
+            ("aws.autoscaling" | "aws.ec2" | "aws.health", _) => Ok(Parsed::Irrelevant(Irrelevant::OtherDetailType)),
+            _ => Ok(Parsed::Irrelevant(Irrelevant::OtherSource)),
+        }
+    }
+
+    /// A test event looks like the real one but for its source, and may say more in its detail.
+    fn test(&self, detail_type: &str) -> Result<Parsed, Reject> {
+        let wish: OfTest = self.detail()?;
+        match self.of(source_of(detail_type), detail_type)? {
+            Parsed::Interruptions(interruptions) => Ok(Parsed::Test(TestEvent { interruptions, real: wish.sundown.is_some_and(|wish| wish.real) })),
+            other => Ok(other),
+        }
+    }
+
     fn detail<T: serde::Deserialize<'a>>(&self) -> Result<T, Reject> {
         wire::field("detail", self.outer.detail)
     }

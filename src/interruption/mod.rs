@@ -13,7 +13,8 @@ mod lifecycle;
 mod outcome;
 mod wire;
 
-pub use outcome::{Irrelevant, Parsed, Reject};
+pub use event::TEST_SOURCE;
+pub use outcome::{Irrelevant, Parsed, Reject, TestEvent};
 
 use wire::Outer;
 

@@ -7,10 +7,21 @@ use crate::domain::Interruption;
 pub enum Parsed {
     /// What AWS said: one interruption, or one for each affected instance of an AWS Health event. Never empty.
     Interruptions(Vec<Interruption>),
+    /// An event of `sundown send-test`, of whatever kind: it is not true, whoever sent it and whatever it says.
+    Test(TestEvent),
     /// `autoscaling:TEST_NOTIFICATION`, which Auto Scaling sends when a hook with a notification target is made.
     TestNotification,
     /// Nothing that Sundown deals with.
     Irrelevant(Irrelevant),
+}
+
+/// What a test event says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestEvent {
+    /// What would be true if AWS had said it. Never empty.
+    pub interruptions: Vec<Interruption>,
+    /// It asks to be acted on (`detail.sundown.real`).
+    pub real: bool,
 }
 
 /// Why a body that was understood is none of Sundown's business.

@@ -121,6 +121,19 @@ pub(super) struct OfInstance<'a> {
     pub state: Option<Text<'a>>,
 }
 
+/// The `detail` of a test event, besides that of the kind that it is of.
+#[derive(Deserialize)]
+pub(super) struct OfTest {
+    pub sundown: Option<Wish>,
+}
+
+/// What a test event asks for.
+#[derive(Deserialize)]
+pub(super) struct Wish {
+    #[serde(default)]
+    pub real: bool,
+}
+
 /// The `detail` of an AWS Health event.
 #[derive(Deserialize)]
 pub(super) struct OfHealth<'a> {

@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use serde_json::json;
+
 use super::{
     aws::{EmbeddedAws, GroupSpec, HookSpec, InstanceChange, InstanceSpec, QueueSettings, Rule, Settings, State},
     kube::{EmbeddedKube, NodeSpec, Options},
@@ -56,6 +58,18 @@ impl WorldSettings {
     }
 }
 
+/// The policy of the queue: this rule may send to it, and of others only who is a service of AWS.
+fn policy(aws: &Settings, rule: &str) -> String {
+    let arn = format!("arn:aws:events:{}:{}:rule/{rule}", aws.region, aws.account);
+    json!({ "Version": "2012-10-17", "Statement": [
+        { "Effect": "Allow", "Principal": { "Service": "events.amazonaws.com" }, "Action": "sqs:SendMessage", "Resource": "*",
+            "Condition": { "ArnEquals": { "aws:SourceArn": arn } } },
+        { "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage", "Resource": "*",
+            "Condition": { "BoolIfExists": { "aws:PrincipalIsAWSService": "false" } } },
+    ] })
+    .to_string()
+}
+
 /// An AWS account with a cluster in it. Clones are the same world.
 #[derive(Clone)]
 pub struct World {
@@ -73,8 +87,11 @@ impl World {
     pub fn start(settings: WorldSettings, clock: Clock, spawner: &Spawner) -> Self {
         let aws = EmbeddedAws::start(clock, settings.aws.clone(), spawner);
         let kube = EmbeddedKube::start(settings.kube.clone(), clock, settings.seed, spawner);
-        aws.create_queue(&settings.queue, settings.queue_settings.clone());
-        aws.route(Rule::usual(&settings.queue));
+        let rule = Rule::usual(&settings.queue);
+        let mut queue_settings = settings.queue_settings.clone();
+        queue_settings.access.entry("Policy".to_owned()).or_insert_with(|| policy(&settings.aws, &rule.name));
+        aws.create_queue(&settings.queue, queue_settings);
+        aws.route(rule);
         let world = Self { aws, kube, settings: Arc::new(settings), strangers: Arc::default() };
         let (tied, mut changes, tasks) = (world.clone(), world.aws.subscribe(), spawner.clone());
         // Dropping the handle does not end the task; the world's end does.

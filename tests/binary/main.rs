@@ -15,7 +15,9 @@
 )]
 
 mod braking;
+mod checking;
 mod draining;
+mod enrolling;
 #[allow(dead_code, reason = "what only other tests need of it")]
 #[path = "../documents/expressions.rs"]
 mod expressions;
@@ -26,3 +28,4 @@ mod process;
 mod scraping;
 mod stage;
 mod stopping;
+mod testing;

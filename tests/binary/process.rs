@@ -177,7 +177,7 @@ impl Process {
     }
 
     /// Where its admin listener is, as its log says.
-    async fn admin(&mut self) -> String {
+    pub async fn admin(&mut self) -> String {
         let line = self.logged("The admin listener is up").await;
         let line: serde_json::Value = serde_json::from_str(&line).unwrap();
         line["address"].as_str().unwrap().to_owned()

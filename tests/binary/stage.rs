@@ -85,6 +85,32 @@ impl Stage {
         process
     }
 
+    /// Another command than `run`, in the environment of a pod of this world, to its end.
+    pub async fn tool(&self, words: &[&str]) -> Said {
+        self.tool_with(words, &[]).await
+    }
+
+    /// The same with variables of one's own.
+    pub async fn tool_with(&self, words: &[&str], variables: &[(&str, &str)]) -> Said {
+        let mut command = sundown(self.folder.path());
+        command.args(words).envs([
+            ("SUNDOWN_QUEUE_URL", self.world.queue_url().as_str()),
+            ("SUNDOWN_CLUSTER_NAME", self.world.cluster()),
+            ("SUNDOWN_AWS_ENDPOINT_URL", &self.aws.url()),
+            ("SUNDOWN_KUBECONFIG", self.kubeconfig.to_str().unwrap()),
+            ("SUNDOWN_REGION", "eu-west-1"),
+            ("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"),
+            ("AWS_SECRET_ACCESS_KEY", "not-a-secret"),
+            ("AWS_EC2_METADATA_DISABLED", "true"),
+        ]);
+        run(self.folder.path(), command.envs(variables.iter().copied())).await
+    }
+
+    /// Where the embedded AWS listens.
+    pub fn aws_url(&self) -> String {
+        self.aws.url()
+    }
+
     /// `sundown pause`, `resume` or `release` to its end.
     pub async fn person(&self, words: &[&str]) -> Said {
         run(self.folder.path(), sundown(self.folder.path()).args(words).arg("--kubeconfig").arg(&self.kubeconfig)).await

@@ -17,6 +17,7 @@
 mod admission;
 mod audit;
 mod budgets;
+mod checking;
 mod cluster;
 mod draining;
 mod failing;

@@ -19,6 +19,14 @@ fn action(api: Api) -> &'static str {
         Api::DescribeLifecycleHooks => "autoscaling:DescribeLifecycleHooks",
         Api::DescribeAutoScalingGroups => "autoscaling:DescribeAutoScalingGroups",
         Api::DescribeInstances => "ec2:DescribeInstances",
+        Api::GetCallerIdentity => "sts:GetCallerIdentity",
+        Api::DescribePolicies => "autoscaling:DescribePolicies",
+        Api::DescribeRule => "events:DescribeRule",
+        Api::ListTargetsByRule => "events:ListTargetsByRule",
+        Api::SendMessage => "sqs:SendMessage",
+        Api::PutEvents => "events:PutEvents",
+        Api::PutLifecycleHook => "autoscaling:PutLifecycleHook",
+        Api::DeleteLifecycleHook => "autoscaling:DeleteLifecycleHook",
     }
 }
 
@@ -28,6 +36,7 @@ fn place(api: Api) -> &'static str {
         Api::ReceiveMessage | Api::DeleteMessageBatch | Api::ChangeMessageVisibilityBatch | Api::GetQueueAttributes => "queue",
         Api::RecordLifecycleActionHeartbeat | Api::CompleteLifecycleAction => "groups",
         Api::DescribeLifecycleHooks | Api::DescribeAutoScalingGroups | Api::DescribeInstances => "region",
+        other => panic!("{other:?} is no call of the service"),
     }
 }
 
@@ -93,4 +102,45 @@ fn what_is_not_acted_on_has_no_rule_by_default() {
     for kind in ["Rebalance Recommendation", "AWS Health Event", "Launch Successful"] {
         assert!(list.contains(kind), "{kind} is acted on now: terraform/variables.rules.tf should listen for it");
     }
+}
+
+#[test]
+fn every_call_has_the_permission_that_the_code_tells_people() {
+    let all = Api::ALL.iter().chain(&Api::OF_CHECK).chain(&Api::OF_TESTS).chain(&Api::OF_ENROLLING);
+    for api in all {
+        assert_eq!(api.permission(), action(*api));
+    }
+}
+
+/// The policy under a heading of a page.
+fn policy_under(page: &str, heading: &str) -> String {
+    let section = page.split(&format!("\n{heading}\n")).nth(1).unwrap_or_else(|| panic!("no heading `{heading}`"));
+    section.split("```json\n").nth(1).unwrap().split("```").next().unwrap().to_owned()
+}
+
+#[test]
+fn the_policies_for_people_allow_what_their_commands_call_and_nothing_else() {
+    let page = read("docs/commands.md");
+    for (heading, only, shared) in [
+        ("### What the check may look up", &Api::OF_CHECK[1..], &[Api::GetQueueAttributes][..]),
+        ("### Whose credentials enroll", &Api::OF_ENROLLING, &[Api::DescribeAutoScalingGroups, Api::DescribeLifecycleHooks]),
+        ("### Who may send tests", &Api::OF_TESTS, &[Api::DescribeInstances, Api::DescribeLifecycleHooks]),
+    ] {
+        let policy: Value = serde_json::from_str(&policy_under(&page, heading)).unwrap();
+        let needed: BTreeSet<_> = only.iter().chain(shared).map(|api| action(*api)).collect();
+        assert_eq!(actions(&policy), needed, "{heading}");
+    }
+}
+
+/// The policies of the module that only some need are those of the same calls.
+#[test]
+fn the_module_has_the_calls_of_check_and_of_tests_apart_from_the_service() {
+    let table: Value = serde_json::from_str(&read("terraform/modules/policy/calls.json")).unwrap();
+    let rows = |scope: &str| table[scope].as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
+    let names = |apis: &[Api]| apis.iter().map(|a| a.as_str().to_owned()).collect::<BTreeSet<_>>();
+    // Everybody may ask who he is; the dead-letter queue is another than the service's own.
+    let check: Vec<_> = Api::OF_CHECK[1..].iter().copied().chain([Api::GetQueueAttributes]).collect();
+    assert_eq!(rows("check"), names(&check));
+    // Straight to the queue goes who is listed in its policy.
+    assert_eq!(rows("test"), names(&[Api::PutEvents]));
 }

@@ -13,6 +13,7 @@ mod alerts;
 #[allow(dead_code, reason = "what only tests/packaging needs of it")]
 mod calls;
 mod chart;
+mod commands;
 mod deploy;
 mod expressions;
 mod iam;

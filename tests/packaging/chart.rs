@@ -48,6 +48,7 @@ const ALL: &[&str] = &[
     "config.logLevel=debug",
     "config.logFormat=json",
     "config.dryRun=true",
+    "config.acceptRealTests=1h",
     "aws.region=eu-central-1",
 ];
 

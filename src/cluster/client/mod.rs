@@ -1,5 +1,6 @@
 //! The client, and the one way by which a request leaves.
 
+mod proxy;
 #[cfg(test)]
 mod tests;
 mod transport;
@@ -63,6 +64,7 @@ pub async fn connect(options: &ConnectOptions) -> Result<kube::Client, ConnectEr
     } else {
         from_kubeconfig(options).await.map_err(|e| ConnectError::Kubeconfig(options.clone(), Box::new(e)))?
     };
+    proxy::spare(&mut config);
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT);
     config.headers.push((header::USER_AGENT, header::HeaderValue::from_static(concat!("sundown/", env!("CARGO_PKG_VERSION")))));

@@ -14,6 +14,7 @@ fn is_sound(body: &[u8]) {
     assert_eq!(first, parse(body), "the same bytes, the same answer");
     match first {
         Ok(Parsed::Interruptions(all)) => assert!(!all.is_empty()),
+        Ok(Parsed::Test(test)) => assert!(!test.interruptions.is_empty()),
         Ok(Parsed::TestNotification | Parsed::Irrelevant(_)) => {}
         Err(reject) => {
             assert!(Reject::LABELS.contains(&reject.as_str()));

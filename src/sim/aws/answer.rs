@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Response, header};
 
 use super::{
-    EmbeddedAws, autoscaling, ec2,
+    EmbeddedAws, autoscaling, ec2, event_bridge,
     events::http_date,
     faults::Fault,
     journal::{Call, Outcome},
@@ -21,6 +21,7 @@ pub(super) enum Service {
     AutoScaling,
     Ec2,
     Sts,
+    Events,
 }
 
 /// A request that has been understood as far as which action of which service it is.
@@ -80,12 +81,14 @@ impl Service {
             Self::AutoScaling => "autoscaling",
             Self::Ec2 => "ec2",
             Self::Sts => "sts",
+            Self::Events => "events",
         }
     }
 
     const fn content_type(self) -> &'static str {
         match self {
             Self::Sqs => "application/x-amz-json-1.0",
+            Self::Events => "application/x-amz-json-1.1",
             Self::AutoScaling | Self::Sts => "text/xml",
             Self::Ec2 => "text/xml;charset=UTF-8",
         }
@@ -93,13 +96,16 @@ impl Service {
 }
 
 impl Asked {
-    /// SQS is known by its target header, the others by the version in their form.
+    /// SQS and EventBridge are known by their target header, the others by the version in their form.
     fn read(headers: &HeaderMap, body: Bytes) -> Result<Self, ApiError> {
         let by = signer(headers);
         let server = server(headers);
         let target = headers.get("x-amz-target").and_then(|v| v.to_str().ok());
         if let Some(action) = target.and_then(|t| t.strip_prefix("AmazonSQS.")) {
             return Ok(Self { service: Service::Sqs, action: action.to_owned(), by, server, form: Form::default(), json: body });
+        }
+        if let Some(action) = target.and_then(|t| t.strip_prefix("AWSEvents.")) {
+            return Ok(Self { service: Service::Events, action: action.to_owned(), by, server, form: Form::default(), json: body });
         }
         let form = Form::read(&body);
         let service = match form.get("Version") {
@@ -118,6 +124,7 @@ impl Asked {
             Service::AutoScaling => autoscaling::object(&self.form),
             Service::Ec2 => ec2::object(&self.form),
             Service::Sts => String::new(),
+            Service::Events => event_bridge::object(&self.json),
         }
     }
 }
@@ -200,6 +207,7 @@ impl EmbeddedAws {
             Service::AutoScaling => self.shared.with(|state, now| autoscaling::handle(state, now, asked)),
             Service::Ec2 => self.shared.with(|state, now| ec2::handle(state, now, asked)),
             Service::Sts => self.shared.with(|state, _| sts::handle(state, asked)),
+            Service::Events => self.shared.with(|state, now| event_bridge::handle(state, now, asked)),
         }
     }
 
@@ -214,6 +222,10 @@ impl EmbeddedAws {
         if service == Service::Sqs {
             let (body, query_error) = sqs::error_body(error, kind);
             return self.respond(service, error.status, Some(query_error), body);
+        }
+        if service == Service::Events {
+            let body = serde_json::json!({ "__type": error.code, "message": error.message }).to_string();
+            return self.respond(service, error.status, None, body);
         }
         let id = self.shared.with(|state, _| state.uuid());
         let fields = |xml: &mut Xml| {
@@ -255,18 +267,21 @@ impl EmbeddedAws {
 
 /// The error by which a service says what the fault is; each has its own words.
 fn injected(service: Service, fault: Fault) -> ApiError {
-    use Service::{AutoScaling, Ec2, Sqs, Sts};
+    use Service::{AutoScaling, Ec2, Events, Sqs, Sts};
     match (fault, service) {
         (Fault::Throttle, Sqs) => ApiError::new("RequestThrottled", "The request was denied due to request throttling."),
         (Fault::Throttle, Ec2) => ApiError::new("RequestLimitExceeded", "Request limit exceeded.").status(503),
         (Fault::Throttle, AutoScaling | Sts) => ApiError::new("Throttling", "Rate exceeded"),
+        (Fault::Throttle, Events) => ApiError::new("ThrottlingException", "Rate exceeded"),
         (Fault::Unavailable, Ec2) => ApiError::new("Unavailable", "The service is unavailable. Please try again shortly.").status(503),
         (Fault::Unavailable, _) => ApiError::new("ServiceUnavailable", "Service is unable to handle request.").status(503),
         (Fault::AccessDenied, Ec2) => ApiError::new("UnauthorizedOperation", "You are not authorized to perform this operation.").status(403),
-        (Fault::AccessDenied, Sqs) => ApiError::new("AccessDeniedException", "User is not authorized to perform this action on this resource."),
+        (Fault::AccessDenied, Sqs | Events) => {
+            ApiError::new("AccessDeniedException", "User is not authorized to perform this action on this resource.")
+        }
         (Fault::AccessDenied, _) => ApiError::new("AccessDenied", "User is not authorized to perform this action on this resource.").status(403),
         (Fault::ExpiredToken, Ec2) => ApiError::new("RequestExpired", "Request has expired."),
-        (Fault::ExpiredToken, Sqs) => ApiError::new("ExpiredTokenException", "The security token included in the request is expired"),
+        (Fault::ExpiredToken, Sqs | Events) => ApiError::new("ExpiredTokenException", "The security token included in the request is expired"),
         (Fault::ExpiredToken, _) => ApiError::new("ExpiredToken", "The security token included in the request is expired").status(403),
         (Fault::QueueMissing, _) => sqs::no_such_queue(),
         (Fault::Invalid(message) | Fault::InvalidToken(message), _) => ApiError::validation(message),
@@ -274,6 +289,7 @@ fn injected(service: Service, fault: Fault) -> ApiError {
             ApiError::new("ResourceContention", "You already have a pending update to an Amazon EC2 Auto Scaling resource.").status(500)
         }
         (_, Sqs | Ec2) => ApiError::new("InternalError", "An internal error has occurred").status(500),
+        (_, Events) => ApiError::new("InternalException", "An internal error has occurred").status(500),
         (_, AutoScaling | Sts) => ApiError::new("InternalFailure", "An internal error has occurred").status(500),
     }
 }

@@ -40,6 +40,11 @@ impl EmbeddedAws {
         self.shared.with(|state, _| state.queues.get(name).map(Queue::view))
     }
 
+    /// How a queue is set up.
+    pub fn queue_settings(&self, name: &str) -> Option<QueueSettings> {
+        self.shared.with(|state, _| state.queues.get(name).map(|queue| queue.settings.clone()))
+    }
+
     /// Lets a queue duplicate, reorder and forget.
     pub fn disorder(&self, queue: &str, disorder: Disorder) {
         self.shared.with(|state, _| {
@@ -52,6 +57,14 @@ impl EmbeddedAws {
     /// Adds a rule of EventBridge.
     pub fn route(&self, rule: Rule) {
         self.shared.with(|state, _| state.rules.push(rule));
+    }
+
+    /// Adds a rule of EventBridge in place of those that have its name.
+    pub fn reroute(&self, rule: Rule) {
+        self.shared.with(|state, _| {
+            state.rules.retain(|r| r.name != rule.name);
+            state.rules.push(rule);
+        });
     }
 }
 

@@ -43,12 +43,18 @@ pub enum Envelope {
 /// A rule of EventBridge: which events go to which queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
+    /// Its name.
+    pub name: String,
     /// The kinds that it matches.
     pub kinds: BTreeSet<EventKind>,
     /// The target.
     pub queue: String,
     /// Directly or through SNS.
     pub envelope: Envelope,
+    /// It matches the source `sundown.test` too.
+    pub tests: bool,
+    /// It is enabled.
+    pub enabled: bool,
 }
 
 impl Rule {
@@ -62,7 +68,22 @@ impl Rule {
     /// A rule for these kinds.
     #[must_use]
     pub fn of(queue: &str, kinds: impl IntoIterator<Item = EventKind>) -> Self {
-        Self { kinds: kinds.into_iter().collect(), queue: queue.to_owned(), envelope: Envelope::Plain }
+        let (name, kinds) = (format!("{queue}-events"), kinds.into_iter().collect());
+        Self { name, kinds, queue: queue.to_owned(), envelope: Envelope::Plain, tests: false, enabled: true }
+    }
+
+    /// Under another name.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// The same for test events, too.
+    #[must_use]
+    pub fn with_tests(mut self) -> Self {
+        self.tests = true;
+        self
     }
 
     /// The same through SNS.
@@ -139,7 +160,7 @@ impl EventKind {
         }
     }
 
-    const fn source(self) -> &'static str {
+    pub(super) const fn source(self) -> &'static str {
         match self {
             Self::TerminateAction | Self::LaunchAction | Self::LaunchSuccessful | Self::TerminateSuccessful => "aws.autoscaling",
             Self::SpotWarning | Self::CapacityWarning | Self::Rebalance | Self::StateChange => "aws.ec2",
@@ -173,7 +194,7 @@ impl State {
             "detail": detail,
         });
         let body = event.to_string();
-        let targets: Vec<Rule> = self.rules.iter().filter(|rule| rule.kinds.contains(&kind)).cloned().collect();
+        let targets: Vec<Rule> = self.rules.iter().filter(|rule| rule.enabled && rule.kinds.contains(&kind)).cloned().collect();
         for rule in targets {
             self.put_in(now, &rule.queue, rule.envelope, &body);
         }

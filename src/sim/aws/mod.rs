@@ -1,4 +1,4 @@
-//! An embedded AWS: SQS, Auto Scaling, EC2 and STS, as far as a drainer meets them, with real timers on the injected clock.
+//! An embedded AWS: SQS, Auto Scaling, EC2, STS and a little of EventBridge, as far as a drainer meets them, with real timers on the injected clock.
 //!
 //! It speaks the wire protocols, in process through [`AwsConnector`] or over loopback TCP through [`EmbeddedAws::serve`]. All randomness comes
 //! from the seed; with a paused tokio clock on one thread, the same calls get byte for byte the same answers.
@@ -8,6 +8,7 @@ mod autoscaling;
 mod connector;
 mod control;
 mod ec2;
+mod event_bridge;
 mod events;
 mod faults;
 mod instance;

@@ -4,7 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{failure::Failure, kinds::Kind, request::Reply, store::State};
+use super::{
+    failure::Failure,
+    json::Look as _,
+    kinds::{Kind, REVIEWS},
+    request::Reply,
+    store::State,
+};
 
 impl State {
     /// Answers a GET of a path that names no object.
@@ -81,6 +87,9 @@ fn group(name: &str, version: &str) -> Value {
 fn resource(kind: &Kind) -> Vec<Value> {
     let mut own = json!({ "name": kind.plural, "singularName": kind.kind.to_lowercase(), "namespaced": kind.namespaced, "kind": kind.kind,
         "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"] });
+    if kind.plural == REVIEWS {
+        own.put("verbs", json!(["create"]));
+    }
     if !kind.short.is_empty()
         && let Value::Object(fields) = &mut own
     {

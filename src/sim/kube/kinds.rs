@@ -70,6 +70,9 @@ impl Kind {
     }
 }
 
+/// Questions about one's own rights: answered, never stored.
+pub(super) const REVIEWS: &str = "selfsubjectaccessreviews";
+
 const NAMESPACED: u8 = 1;
 const STATUS: u8 = 2;
 const SCALE: u8 = 4;
@@ -97,6 +100,7 @@ const BUILT_IN: &[(&str, &str, &str, &str, &str, u8)] = &[
     ("apps", "v1", "DaemonSet", "daemonsets", "ds", NAMESPACED | STATUS | GENERATION),
     ("batch", "v1", "Job", "jobs", "", NAMESPACED | STATUS | GENERATION),
     ("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", "", STATUS),
+    ("authorization.k8s.io", "v1", "SelfSubjectAccessReview", REVIEWS, "", 0),
 ];
 
 /// All resources that are built in.

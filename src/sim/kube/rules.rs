@@ -89,6 +89,11 @@ impl Rules {
         self.all.remove(&id);
     }
 
+    /// A rule forbids such a request. To ask is not to make one: nothing is counted.
+    pub(super) fn forbid(&self, asked: &Asked) -> bool {
+        self.all.values().any(|c| c.rule.fault == Fault::Forbidden && asked.matches(&c.rule.matching))
+    }
+
     /// The faults that a request meets, in the order in which they were put in.
     pub(super) fn judge(&mut self, asked: &Asked, random: &mut fastrand::Rng) -> Vec<Fault> {
         match self.away {

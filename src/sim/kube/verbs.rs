@@ -9,9 +9,11 @@ use super::{
     events,
     failure::{Failure, details},
     json::{Look, seconds},
+    kinds::REVIEWS,
     object::{Key, Object},
     patch::{self, PatchKind, Unpatchable},
     request::{Call, Reply},
+    rules::Asked,
     store::State,
     validate,
     watch::Scope,
@@ -22,6 +24,8 @@ impl State {
     pub(super) fn perform(&mut self, call: &Call) -> Result<Reply, Failure> {
         validate::dry_run(call)?;
         match (call.verb, call.subresource.as_str()) {
+            ("create", "") if call.kind.plural == REVIEWS => self.review(call),
+            _ if call.kind.plural == REVIEWS => Err(Failure::no_such_method()),
             ("watch", "") => self.watch(call).map(Reply::Watch),
             ("list", "") => self.list(call),
             ("create", "") if call.key.name.is_empty() => self.create(call),
@@ -38,6 +42,24 @@ impl State {
             (_, subresource) if call.kind.has(subresource) => Err(Failure::no_such_method()),
             _ => Err(Failure::no_such_resource()),
         }
+    }
+
+    /// May the caller do what it asks about? Everybody may do everything but what a rule forbids.
+    fn review(&self, call: &Call) -> Result<Reply, Failure> {
+        let mut value = call.json()?;
+        let field = |name: &str| value.text(&format!("spec.resourceAttributes.{name}")).to_owned();
+        let asked = Asked {
+            client: call.by.to_string(),
+            verb: field("verb"),
+            resource: field("resource"),
+            group: field("group"),
+            subresource: field("subresource"),
+            namespace: field("namespace"),
+            name: field("name"),
+        };
+        let allowed = !self.rules.forbid(&asked);
+        value.put("status.allowed", allowed);
+        Ok(Reply::Json(201, value))
     }
 
     pub(super) fn find(&self, call: &Call) -> Result<Arc<Object>, Failure> {

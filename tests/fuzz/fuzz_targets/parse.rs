@@ -15,6 +15,7 @@ fuzz_target!(|body: &[u8]| {
     assert_eq!(first, interruption::parse(body));
     match first {
         Ok(interruption::Parsed::Interruptions(all)) => assert!(!all.is_empty()),
+        Ok(interruption::Parsed::Test(test)) => assert!(!test.interruptions.is_empty()),
         Ok(interruption::Parsed::TestNotification | interruption::Parsed::Irrelevant(_)) => {}
         Err(reject) => assert!(reject.to_string().len() < 1000 && !reject.hint().is_empty()),
     }

@@ -10,6 +10,7 @@ mod nodes;
 mod shapes;
 mod shared;
 mod stale;
+mod tested;
 mod tools;
 mod unknown;
 mod unproved;

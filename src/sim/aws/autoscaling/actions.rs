@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{HookResult, HookSpec};
+use super::{HookResult, HookSpec, Transition};
 use crate::{
     domain::{Moment, MomentExt},
     sim::aws::{
@@ -149,7 +149,8 @@ impl State {
         let moves = self.actions.all.get(index).is_some_and(|a| a.moves);
         let Some(report) = self.actions.close(index, ActionEnd { at: now, verdict, by: by.to_owned() }).filter(|_| moves) else { return };
         let (group, instance, transition) = (report.group.clone(), report.instance.clone(), report.transition);
-        let abandoned = verdict.result() == Some(HookResult::Abandon);
+        // A hook that is removed completes what waits in it: a launch is abandoned, a termination goes on.
+        let abandoned = verdict.result() == Some(HookResult::Abandon) || (verdict == Verdict::Removed && transition == Transition::Launching);
         if abandoned {
             for other in self.actions.open_of(&group, &instance) {
                 self.actions.close(other, ActionEnd { at: now, verdict: Verdict::Stopped, by: String::new() });
@@ -167,7 +168,7 @@ impl State {
         }
     }
 
-    /// Removes a hook; its open actions end as if answered CONTINUE.
+    /// Removes a hook; its open actions end as if answered CONTINUE, or ABANDON where an instance is being launched.
     pub(in crate::sim::aws) fn remove_hook(&mut self, now: Moment, group: &str, hook: &str) {
         if let Some(found) = self.groups.get_mut(group) {
             found.hooks.remove(hook);

@@ -166,6 +166,8 @@ pub struct GroupSpec {
     pub retain_on_abandon: bool,
     /// From the decision to terminate to the terminate hooks: deregistration from load balancers.
     pub deregistration_delay: Duration,
+    /// Names of policies of simple scaling that it has.
+    pub simple_policies: Vec<String>,
 }
 
 impl GroupSpec {
@@ -183,6 +185,7 @@ impl GroupSpec {
             capacity_rebalance: false,
             retain_on_abandon: false,
             deregistration_delay: Duration::ZERO,
+            simple_policies: Vec::new(),
         }
     }
 

@@ -30,10 +30,15 @@ pub(in crate::sim::aws) fn handle(state: &mut State, now: Moment, asked: &Asked)
         "DescribeAutoScalingGroups" => describe_groups(state, form)?,
         "DescribeAutoScalingInstances" => describe_instances(state, form)?,
         "DescribeLifecycleHooks" => describe_hooks(state, form)?,
+        "DescribePolicies" => describe_policies(state, form)?,
         "PutLifecycleHook" => put_hook(state, now, form)?,
         "DeleteLifecycleHook" => {
-            let group = group_of(state, form)?.spec.name.clone();
-            state.remove_hook(now, &group, required(form, "LifecycleHookName")?);
+            let (group, hook) = (group_of(state, form)?, required(form, "LifecycleHookName")?);
+            if !group.hooks.contains_key(hook) {
+                return Err(ApiError::validation(format!("No Lifecycle Hook found with name: {hook}")));
+            }
+            let group = group.spec.name.clone();
+            state.remove_hook(now, &group, hook);
             nothing()
         }
         "RecordLifecycleActionHeartbeat" => {
@@ -171,6 +176,16 @@ fn describe_hooks(state: &State, form: &Form) -> Result<Content, ApiError> {
     let hooks: Vec<HookSpec> = group.hooks.values().filter(|h| names.is_empty() || names.contains(&h.name.as_str())).cloned().collect();
     let (name, region, account) = (group.spec.name.clone(), state.settings.region.clone(), state.settings.account.clone());
     Ok(Box::new(move |out| xml::hooks(out, &name, &hooks, &format!("arn:aws:sqs:{region}:{account}:"))))
+}
+
+/// Policies of simple scaling are all that there are.
+fn describe_policies(state: &State, form: &Form) -> Result<Content, ApiError> {
+    let (types, group) = (form.list("PolicyTypes.member"), form.get("AutoScalingGroupName"));
+    let wanted = types.is_empty() || types.contains(&"SimpleScaling");
+    let of_group = |g: &&Group| wanted && group.is_none_or(|name| name == g.spec.name);
+    let all = state.groups.values().filter(of_group).flat_map(|g| g.spec.simple_policies.iter().map(|p| (g.spec.name.clone(), p.clone())));
+    let (policies, next) = page(all.collect(), form)?;
+    Ok(Box::new(move |out| xml::policies(out, &policies, next.as_deref())))
 }
 
 fn put_hook(state: &mut State, now: Moment, form: &Form) -> Result<Content, ApiError> {

@@ -126,6 +126,15 @@ pub(super) fn hooks(xml: &mut Xml, group: &str, hooks: &[HookSpec], queue_arn: &
     });
 }
 
+pub(super) fn policies(xml: &mut Xml, policies: &[(String, String)], next: Option<&str>) {
+    xml.list("ScalingPolicies", "member", policies, |xml, (group, policy)| {
+        xml.text("AutoScalingGroupName", group);
+        xml.text("PolicyName", policy);
+        xml.text("PolicyType", "SimpleScaling");
+    });
+    next_token(xml, next);
+}
+
 pub(super) fn activity(xml: &mut Xml, id: &str, group: &str, instance: &str, start: Moment) {
     xml.element("Activity", |xml| {
         xml.text("ActivityId", id);

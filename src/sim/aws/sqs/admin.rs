@@ -99,7 +99,11 @@ fn attributes(state: &mut State, request: &Request) -> Result<String, ApiError> 
         ("RedrivePolicy", redrive),
     ];
     let wanted = |name: &str| request.attribute_names.iter().any(|a| a == "All" || a == name);
-    let shown: BTreeMap<_, _> = all.into_iter().filter(|(name, _)| wanted(name)).filter_map(|(name, value)| Some((name, value?))).collect();
+    // A queue is encrypted by SQS itself unless a key of one's own is, or the caller wants none.
+    let by_sqs = (!settings.access.contains_key("KmsMasterKeyId")).then(|| ("SqsManagedSseEnabled".to_owned(), "true".to_owned()));
+    let access = by_sqs.into_iter().chain(settings.access.clone());
+    let all = all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).chain(access);
+    let shown: BTreeMap<String, String> = all.filter(|(name, _)| wanted(name)).collect();
     Ok(json!({ "Attributes": shown }).to_string())
 }
 
@@ -119,8 +123,14 @@ fn changed(mut settings: QueueSettings, attributes: &BTreeMap<String, String>) -
             "MessageRetentionPeriod" => settings.retention = seconds()?,
             "RedrivePolicy" if value.is_empty() => settings.redrive = None,
             "RedrivePolicy" => settings.redrive = Some(redrive(name, value)?),
-            // Sizes, encryption, access policies: accepted, without effect here.
-            "MaximumMessageSize" | "Policy" | "KmsMasterKeyId" | "KmsDataKeyReusePeriodSeconds" | "SqsManagedSseEnabled" | "RedriveAllowPolicy" => {}
+            "MaximumMessageSize" => {}
+            "Policy" | "KmsMasterKeyId" | "KmsDataKeyReusePeriodSeconds" | "SqsManagedSseEnabled" | "RedriveAllowPolicy" => {
+                if value.is_empty() {
+                    settings.access.remove(name);
+                } else {
+                    settings.access.insert(name.clone(), value.clone());
+                }
+            }
             _ => return Err(ApiError::new("InvalidAttributeName", format!("Unknown Attribute {name}."))),
         }
     }
@@ -167,7 +177,7 @@ impl State {
         format!("https://sqs.{}.amazonaws.com/{}/{name}", self.settings.region, self.settings.account)
     }
 
-    fn queue_arn(&self, name: &str) -> String {
+    pub(in crate::sim::aws) fn queue_arn(&self, name: &str) -> String {
         format!("arn:aws:sqs:{}:{}:{name}", self.settings.region, self.settings.account)
     }
 }

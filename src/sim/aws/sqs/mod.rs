@@ -4,7 +4,7 @@ mod admin;
 mod store;
 mod wire;
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 pub(super) use store::{Message, Queue};
 pub(super) use wire::{error_body, handle, no_such_queue, object};
@@ -26,6 +26,8 @@ pub struct QueueSettings {
     pub redrive: Option<Redrive>,
     /// How many messages may be in flight before `OverLimit`.
     pub max_in_flight: usize,
+    /// Attributes that say who may do what and how it is encrypted (`Policy`, `KmsMasterKeyId`, …), by name: kept, without effect here.
+    pub access: BTreeMap<String, String>,
 }
 
 /// Where messages go that were received too often.
@@ -46,6 +48,7 @@ impl Default for QueueSettings {
             retention: Duration::from_hours(96),
             redrive: None,
             max_in_flight: 120_000,
+            access: BTreeMap::new(),
         }
     }
 }

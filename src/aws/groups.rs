@@ -1,0 +1,239 @@
+//! Auto Scaling for people: groups with their members and hooks, and the calls that change hooks. The service makes none of these.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use aws_sdk_autoscaling::types::{AutoScalingGroup, Filter, LifecycleHook};
+
+use super::{
+    Api, AutoScaling, AwsError, HookResult,
+    autoscaling::{LIMIT, PAGES, description},
+};
+use crate::domain::{GroupName, HookName};
+
+/// What a lifecycle hook waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Transition {
+    /// The launch of an instance.
+    Launching,
+    /// Its termination.
+    Terminating,
+}
+
+impl Transition {
+    /// As AWS writes it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Launching => "autoscaling:EC2_INSTANCE_LAUNCHING",
+            Self::Terminating => "autoscaling:EC2_INSTANCE_TERMINATING",
+        }
+    }
+
+    /// The word for people.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Launching => "launch",
+            Self::Terminating => "terminate",
+        }
+    }
+
+    /// The lifecycle states of instances that such a hook keeps waiting (Auto Scaling API reference, `LifecycleState`).
+    #[must_use]
+    pub fn holds(self, state: &str) -> bool {
+        match self {
+            Self::Launching => matches!(state, "Pending:Wait" | "Warmed:Pending:Wait"),
+            Self::Terminating => matches!(state, "Terminating:Wait" | "Warmed:Terminating:Wait" | "ReplacingRootVolume:Wait"),
+        }
+    }
+}
+
+/// Which groups are looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GroupFilter {
+    /// Those with this tag, whatever its value.
+    TagKey(String),
+    /// Those with this tag and value.
+    Tag(String, String),
+}
+
+/// A group as DescribeAutoScalingGroups tells of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Which group.
+    pub group: GroupName,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+    /// Its instances, with their lifecycle states in AWS's words.
+    pub members: Vec<(String, String)>,
+}
+
+/// A lifecycle hook as DescribeLifecycleHooks tells of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hook {
+    /// Its name.
+    pub hook: HookName,
+    /// What it waits for.
+    pub transition: Transition,
+    /// `HeartbeatTimeout`.
+    pub heartbeat_timeout: Duration,
+    /// `GlobalTimeout`.
+    pub global_timeout: Duration,
+    /// What happens when nobody answers in time.
+    pub default_result: HookResult,
+    /// `NotificationMetadata`.
+    pub metadata: Option<String>,
+    /// `NotificationTargetARN`: it tells a queue or topic itself, besides EventBridge.
+    pub target: Option<String>,
+}
+
+impl Group {
+    /// The instances that a hook for this transition keeps waiting.
+    #[must_use]
+    pub fn waiting(&self, transition: Transition) -> Vec<&str> {
+        self.members.iter().filter(|(_, state)| transition.holds(state)).map(|(instance, _)| instance.as_str()).collect()
+    }
+}
+
+impl AutoScaling {
+    /// DescribeAutoScalingGroups of the groups that fit all of these filters, with their members. No filter, no call: it would mean all groups.
+    pub async fn groups(&self, filters: &[GroupFilter]) -> Result<Vec<Group>, AwsError> {
+        if filters.is_empty() {
+            return Ok(Vec::new());
+        }
+        let object = filters.iter().map(shown).collect::<Vec<_>>().join(" and ");
+        let filters: Vec<Filter> = filters.iter().map(filter).collect();
+        self.describe(&object, |request| request.set_filters(Some(filters.clone()))).await
+    }
+
+    /// DescribeAutoScalingGroups of one group, with its members; `None`: there is no such group.
+    pub async fn group(&self, name: &GroupName) -> Result<Option<Group>, AwsError> {
+        let found = self.describe(name.as_str(), |request| request.auto_scaling_group_names(name.as_str())).await?;
+        Ok(found.into_iter().find(|g| g.group == *name))
+    }
+
+    async fn describe(&self, object: &str, which: impl Fn(Describe) -> Describe) -> Result<Vec<Group>, AwsError> {
+        let (mut groups, mut page) = (Vec::new(), None);
+        for _ in 0..PAGES {
+            let request = which(self.client.describe_auto_scaling_groups().max_records(100).set_next_token(page));
+            let answer = self.caller.call(Api::DescribeAutoScalingGroups, object, LIMIT, request.send()).await?;
+            groups.extend(answer.auto_scaling_groups.unwrap_or_default().into_iter().filter_map(group));
+            page = answer.next_token.filter(|t| !t.is_empty());
+            if page.is_none() {
+                return Ok(groups);
+            }
+        }
+        Err(AwsError::endless(Api::DescribeAutoScalingGroups, object))
+    }
+
+    /// DescribeLifecycleHooks: all hooks of a group (50 at most), with all that is said of them.
+    pub async fn hooks(&self, group: &GroupName) -> Result<Vec<Hook>, AwsError> {
+        let request = self.client.describe_lifecycle_hooks().auto_scaling_group_name(group.as_str());
+        let answer = self.caller.call(Api::DescribeLifecycleHooks, group.as_str(), LIMIT, request.send()).await?;
+        Ok(answer.lifecycle_hooks.unwrap_or_default().iter().filter_map(hook).collect())
+    }
+
+    /// PutLifecycleHook: makes a hook, or changes the one of this name.
+    pub async fn put_hook(&self, group: &GroupName, hook: &Hook) -> Result<(), AwsError> {
+        let object = format!("hook {} of group {group}", hook.hook);
+        let request = self
+            .client
+            .put_lifecycle_hook()
+            .auto_scaling_group_name(group.as_str())
+            .lifecycle_hook_name(hook.hook.as_str())
+            .lifecycle_transition(hook.transition.as_str())
+            .heartbeat_timeout(i32::try_from(hook.heartbeat_timeout.as_secs()).unwrap_or(i32::MAX))
+            .default_result(hook.default_result.as_str())
+            .set_notification_metadata(hook.metadata.clone());
+        self.caller.call(Api::PutLifecycleHook, &object, LIMIT, request.send()).await.map(drop)
+    }
+
+    /// DeleteLifecycleHook. AWS completes what waits in it first: a termination with CONTINUE, a launch with ABANDON.
+    pub async fn delete_hook(&self, group: &GroupName, hook: &HookName) -> Result<(), AwsError> {
+        let object = format!("hook {hook} of group {group}");
+        let request = self.client.delete_lifecycle_hook().auto_scaling_group_name(group.as_str()).lifecycle_hook_name(hook.as_str());
+        self.caller.call(Api::DeleteLifecycleHook, &object, LIMIT, request.send()).await.map(drop)
+    }
+
+    /// DescribePolicies: the groups that have a policy of simple scaling, with its name.
+    pub async fn simple_scaling(&self) -> Result<Vec<(GroupName, String)>, AwsError> {
+        let (mut found, mut page) = (Vec::new(), None);
+        for _ in 0..PAGES {
+            let request = self.client.describe_policies().policy_types("SimpleScaling").max_records(100).set_next_token(page);
+            let answer = self.caller.call(Api::DescribePolicies, "the region", LIMIT, request.send()).await?;
+            let named = answer.scaling_policies.unwrap_or_default().into_iter();
+            found.extend(named.filter_map(|p| Some((GroupName::from(p.auto_scaling_group_name?), p.policy_name.unwrap_or_default()))));
+            page = answer.next_token.filter(|t| !t.is_empty());
+            if page.is_none() {
+                return Ok(found);
+            }
+        }
+        Err(AwsError::endless(Api::DescribePolicies, "the region"))
+    }
+
+    /// A heartbeat of a lifecycle action that never was: `token` is made up, and no instance is named. Whoever may send heartbeats for the
+    /// group is told that there is no such action; nothing is changed.
+    pub async fn probe_heartbeat(&self, group: &GroupName, hook: &HookName, token: &str) -> Result<(), AwsError> {
+        let object = format!("hook {hook} of group {group}");
+        let request = self
+            .client
+            .record_lifecycle_action_heartbeat()
+            .auto_scaling_group_name(group.as_str())
+            .lifecycle_hook_name(hook.as_str())
+            .lifecycle_action_token(token);
+        self.caller.call(Api::RecordLifecycleActionHeartbeat, &object, LIMIT, request.send()).await.map(drop)
+    }
+
+    /// The completion of a lifecycle action that never was, as [`AutoScaling::probe_heartbeat`].
+    pub async fn probe_completion(&self, group: &GroupName, hook: &HookName, token: &str) -> Result<(), AwsError> {
+        let object = format!("hook {hook} of group {group}");
+        let request = self
+            .client
+            .complete_lifecycle_action()
+            .auto_scaling_group_name(group.as_str())
+            .lifecycle_hook_name(hook.as_str())
+            .lifecycle_action_token(token)
+            .lifecycle_action_result(HookResult::Continue.as_str());
+        self.caller.call(Api::CompleteLifecycleAction, &object, LIMIT, request.send()).await.map(drop)
+    }
+}
+
+type Describe = aws_sdk_autoscaling::operation::describe_auto_scaling_groups::builders::DescribeAutoScalingGroupsFluentBuilder;
+
+fn shown(filter: &GroupFilter) -> String {
+    match filter {
+        GroupFilter::TagKey(key) => format!("tag {key}"),
+        GroupFilter::Tag(key, value) => format!("tag {key}={value}"),
+    }
+}
+
+fn filter(filter: &GroupFilter) -> Filter {
+    match filter {
+        GroupFilter::TagKey(key) => Filter::builder().name("tag-key").values(key).build(),
+        GroupFilter::Tag(key, value) => Filter::builder().name(format!("tag:{key}")).values(value).build(),
+    }
+}
+
+fn group(described: AutoScalingGroup) -> Option<Group> {
+    let members = described.instances.unwrap_or_default().into_iter();
+    let member = |i: aws_sdk_autoscaling::types::Instance| Some((i.instance_id?, i.lifecycle_state?.as_str().to_owned()));
+    let tags = described.tags.unwrap_or_default().into_iter().filter_map(|t| Some((t.key?, t.value.unwrap_or_default()))).collect();
+    Some(Group { group: described.auto_scaling_group_name?.into(), tags, members: members.filter_map(member).collect() })
+}
+
+/// `None` for a transition that is neither a launch nor a termination.
+fn hook(described: &LifecycleHook) -> Option<Hook> {
+    let timing = description(described)?;
+    let transition = [Transition::Launching, Transition::Terminating].into_iter().find(|t| Some(t.as_str()) == described.lifecycle_transition())?;
+    // AWS's own default.
+    let default_result = if described.default_result() == Some("CONTINUE") { HookResult::Continue } else { HookResult::Abandon };
+    Some(Hook {
+        hook: timing.hook,
+        transition,
+        heartbeat_timeout: timing.heartbeat_timeout,
+        global_timeout: timing.global_timeout,
+        default_result,
+        metadata: described.notification_metadata().map(str::to_owned),
+        target: described.notification_target_arn().map(str::to_owned),
+    })
+}

@@ -1,0 +1,266 @@
+//! What the cluster says: rights, and who else is in it. The judgements are pure; what asks is at the end.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use k8s_openapi::api::{
+    authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
+    coordination::v1::Lease,
+    core::v1::Pod,
+};
+use kube::{
+    Api, Client,
+    api::{ListParams, PostParams},
+};
+
+use super::finding::Finding;
+use crate::{
+    cluster::{LEASE_VERBS, Right, Target, rights},
+    config::Config,
+    domain::{seconds, with_causes},
+};
+
+/// How long one request may take.
+const LIMIT: Duration = seconds(10);
+/// Pods on a page, and pages that are read: in a cluster with more pods nobody waits for the rest.
+const PAGE: u32 = 500;
+const PAGES: usize = 60;
+
+/// A right, where it is needed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Needed {
+    pub(super) right: Right,
+    /// Empty: everywhere.
+    pub(super) namespace: String,
+    /// Empty: whatever its name.
+    pub(super) name: String,
+}
+
+/// All rights that a run with this configuration makes use of.
+pub(super) fn needed(config: &Config) -> Vec<Needed> {
+    let everywhere = |right: &Right| Needed { right: *right, namespace: String::new(), name: String::new() };
+    let of_pods = [Target::ListPods, Target::WatchPods];
+    // A dry run only looks on: it has no drains, and no Lease.
+    let used = Target::ALL.into_iter().filter(|t| !config.dry_run || !of_pods.contains(t) && *t != Target::GetDaemonSet);
+    let mut all: Vec<Needed> = used.flat_map(rights).filter(|r| !config.dry_run || !r.writes()).map(everywhere).collect();
+    if !config.dry_run {
+        all.extend(LEASE_VERBS.map(|verb| Needed {
+            right: Right { group: "coordination.k8s.io", resource: "leases", subresource: "", verb },
+            namespace: config.standing.lease_namespace.clone(),
+            // Who authorises does not know the name of what is not there yet.
+            name: if verb == "create" { String::new() } else { config.standing.lease_name.clone() },
+        }));
+    }
+    all
+}
+
+/// What the API server says of the rights: those that are missing, each, and those that are there, together.
+pub(super) fn judge_rights(answers: &[(Needed, Result<bool, String>)]) -> Vec<Finding> {
+    const POINT: &str = "rights";
+    let words = |n: &Needed| {
+        let place = if n.namespace.is_empty() { String::new() } else { format!(" in {}", n.namespace) };
+        let name = if n.name.is_empty() { String::new() } else { format!("/{}", n.name) };
+        format!("{}{name}{place}", n.right.words())
+    };
+    let allowed = answers.iter().filter(|(_, a)| *a == Ok(true)).count();
+    let mut found = Vec::new();
+    if allowed > 0 {
+        found.push(Finding::yes(POINT, "", format!("{allowed} of {} rights are there", answers.len())));
+    }
+    for (right, answer) in answers {
+        match answer {
+            Ok(true) => {}
+            Ok(false) => {
+                let remedy = "compare the roles with those of the chart or of deploy/manifests, and their bindings with the account of the pods";
+                found.push(Finding::no(POINT, words(right), "RBAC does not allow it", remedy));
+            }
+            Err(why) => found.push(Finding::cannot_tell(POINT, words(right), why, "ask again; the API server answers such questions to everybody")),
+        }
+    }
+    found
+}
+
+/// A pod, as far as one sees who it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Stranger {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    /// The kind of its owner.
+    pub(super) owner: String,
+    pub(super) images: Vec<String>,
+    /// Commands and arguments.
+    pub(super) words: Vec<String>,
+    pub(super) env: BTreeMap<String, String>,
+    pub(super) address: Option<String>,
+    pub(super) is_over: bool,
+}
+
+/// Who we are, to tell our own pods from others.
+#[derive(Debug, Clone)]
+pub(super) struct Own<'a> {
+    pub(super) queues: Vec<&'a str>,
+    pub(super) lease: (&'a str, &'a str),
+}
+
+impl Own<'_> {
+    /// It receives from one of our queues, as far as its command line and its variables say.
+    fn names_our_queue(&self, pod: &Stranger) -> bool {
+        let names = |text: &str| {
+            // A whole URL, or a queue's name that stands alone (`--interruption-queue=NAME`).
+            self.queues.iter().any(|url| {
+                let name = url.rsplit('/').next().unwrap_or(url);
+                let value = text.split_once('=').map_or(text, |(_, value)| value);
+                text.contains(url) || value == name || value.ends_with(&format!("/{name}"))
+            })
+        };
+        pod.words.iter().map(String::as_str).chain(pod.env.values().map(String::as_str)).any(names)
+    }
+
+    /// Another replica of ours: they take turns by their Lease.
+    fn is_ours(&self, pod: &Stranger) -> bool {
+        let (namespace, name) = self.lease;
+        let of = |variable: &str| pod.env.get(variable).map(String::as_str).filter(|v| !v.is_empty());
+        pod.env.contains_key("SUNDOWN_QUEUE_URL")
+            && of("SUNDOWN_LEASE_NAMESPACE").unwrap_or(&pod.namespace) == namespace
+            && of("SUNDOWN_LEASE_NAME").unwrap_or("sundown") == name
+            && !of("SUNDOWN_DRY_RUN").is_some_and(|v| v.eq_ignore_ascii_case("true"))
+    }
+}
+
+/// Who else drains nodes here, or scales their groups.
+pub(super) fn judge_pods(own: &Own<'_>, pods: &[Stranger]) -> Vec<Finding> {
+    let living = || pods.iter().filter(|p| !p.is_over);
+    let has_image = |pod: &Stranger, word: &str| pod.images.iter().any(|i| i.contains(word));
+    let robbers: Vec<_> = living().filter(|p| own.names_our_queue(p) && !own.is_ours(p)).collect();
+    let mut found = Vec::new();
+    for (workload, pods) in by_workload(&robbers) {
+        let says = format!("{pods} pods of it receive from our queue: each takes messages that the other needs");
+        let remedy = "one queue belongs to one reader: give it another, a second target of the same rules, or take it away";
+        found.push(Finding::no("handlers", workload, says, remedy));
+    }
+    let is_handler = |p: &&Stranger| has_image(p, "aws-node-termination-handler") && !own.names_our_queue(p);
+    for (workload, _) in by_workload(&living().filter(is_handler).collect::<Vec<_>>()) {
+        let says = "aws-node-termination-handler runs too: where both act, each ends the other's drains";
+        found.push(Finding::no("handlers", workload, says, "take it away once this check is good").advice());
+    }
+    if found.is_empty() {
+        found.push(Finding::yes("handlers", "", format!("none of {} pods is known to receive from our queue", pods.len())));
+    }
+    for (workload, _) in by_workload(&living().filter(|p| has_image(p, "cluster-autoscaler")).collect::<Vec<_>>()) {
+        let says = "cluster-autoscaler scales groups too; whether it waits for instances in long hooks cannot be seen from here";
+        found.push(Finding::cannot_tell("autoscaler", workload, says, "keep --drain-timeout as short as your slowest pod allows").advice());
+    }
+    found
+}
+
+/// How many pods each workload has, by the name of the pods without what their owner puts after it.
+fn by_workload(pods: &[&Stranger]) -> BTreeMap<String, usize> {
+    let mut all = BTreeMap::new();
+    for pod in pods {
+        let cut = match pod.owner.as_str() {
+            "ReplicaSet" => 2,
+            "DaemonSet" | "StatefulSet" | "Job" => 1,
+            _ => 0,
+        };
+        let parts: Vec<_> = pod.name.split('-').collect();
+        let kept = parts.get(..parts.len().saturating_sub(cut)).filter(|p| !p.is_empty()).unwrap_or(&parts).join("-");
+        *all.entry(format!("{}/{kept}", pod.namespace)).or_default() += 1;
+    }
+    all
+}
+
+fn stranger(pod: Pod) -> Stranger {
+    let (metadata, spec, status) = (pod.metadata, pod.spec.unwrap_or_default(), pod.status.unwrap_or_default());
+    let owner = metadata.owner_references.unwrap_or_default().into_iter().next().map(|o| o.kind).unwrap_or_default();
+    let mut stranger = Stranger {
+        namespace: metadata.namespace.unwrap_or_default(),
+        name: metadata.name.unwrap_or_default(),
+        owner,
+        address: status.pod_ip,
+        is_over: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
+        ..Stranger::default()
+    };
+    for container in spec.containers {
+        stranger.images.extend(container.image);
+        stranger.words.extend(container.command.into_iter().chain(container.args).flatten());
+        stranger.env.extend(container.env.into_iter().flatten().filter_map(|e| Some((e.name, e.value?))));
+    }
+    stranger
+}
+
+/// An error of the client in words, with a limit.
+async fn within<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, kube::Error> {
+    match tokio::time::timeout(LIMIT, request).await {
+        Ok(answer) => answer,
+        Err(_) => Err(kube::Error::Service(format!("no answer within {} s", LIMIT.as_secs()).into())),
+    }
+}
+
+fn words_of(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
+        other => with_causes(other),
+    }
+}
+
+/// Asks for the version, which everybody may.
+pub(super) async fn reach(client: &Client) -> Finding {
+    match within(client.apiserver_version()).await {
+        Ok(version) => Finding::yes("kubernetes", "", format!("the API server answers: {}", version.git_version)),
+        Err(error) => {
+            let remedy = "look at the kubeconfig, at a proxy between, and at the pod's account";
+            Finding::no("kubernetes", "", format!("the API server does not answer: {}", words_of(&error)), remedy)
+        }
+    }
+}
+
+/// Asks the API server about each right.
+pub(super) async fn ask_rights(client: &Client, needed: Vec<Needed>) -> Vec<(Needed, Result<bool, String>)> {
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    let mut answers = Vec::new();
+    for one in needed {
+        let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let attributes = ResourceAttributes {
+            group: given(one.right.group),
+            resource: given(one.right.resource),
+            subresource: given(one.right.subresource),
+            verb: given(one.right.verb),
+            namespace: given(&one.namespace),
+            name: given(&one.name),
+            ..ResourceAttributes::default()
+        };
+        let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..SelfSubjectAccessReviewSpec::default() };
+        let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+        let answer = within(reviews.create(&PostParams::default(), &review)).await;
+        answers.push((one, answer.map(|r| r.status.is_some_and(|s| s.allowed)).map_err(|e| words_of(&e))));
+    }
+    answers
+}
+
+/// All pods of the cluster, page by page.
+pub(super) async fn list_pods(client: &Client) -> Result<Vec<Stranger>, String> {
+    let api: Api<Pod> = Api::all(client.clone());
+    let (mut pods, mut next) = (Vec::new(), None);
+    for _ in 0..PAGES {
+        let mut parameters = ListParams::default().limit(PAGE);
+        parameters.continue_token = next;
+        let page = within(api.list(&parameters)).await.map_err(|e| words_of(&e))?;
+        next = page.metadata.continue_.filter(|token| !token.is_empty());
+        pods.extend(page.items.into_iter().map(stranger));
+        if next.is_none() {
+            break;
+        }
+    }
+    Ok(pods)
+}
+
+/// The pod that holds the Lease; `None`: nobody does, or there is no Lease.
+pub(super) async fn leader(client: &Client, namespace: &str, name: &str) -> Result<Option<String>, String> {
+    let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
+    let lease = within(api.get_opt(name)).await.map_err(|e| words_of(&e))?;
+    let holder = lease.and_then(|l| l.spec).and_then(|s| s.holder_identity).filter(|h| !h.is_empty());
+    // `POD_RANDOM`
+    Ok(holder.map(|h| h.rsplit_once('_').map_or(h.clone(), |(pod, _)| pod.to_owned())))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+use super::{super::finding::Answer, *};
+use crate::config::RunArgs;
+
+const QUEUE: &str = "https://sqs.eu-west-1.amazonaws.com/123456789012/shop";
+
+fn config(flags: &[&str]) -> Config {
+    let flags = ["--queue-url", QUEUE].into_iter().chain(flags.iter().copied());
+    RunArgs::from_flags(flags).unwrap().config(&|_| None).unwrap()
+}
+
+#[test]
+fn a_run_needs_its_rights_and_a_dry_run_only_those_to_look() {
+    let words = |flags: &[&str]| needed(&config(flags)).into_iter().map(|n| n.right.words()).collect::<Vec<_>>();
+    let all = words(&[]);
+    for word in ["create pods/eviction", "delete pods", "patch nodes", "update leases.coordination.k8s.io", "list poddisruptionbudgets.policy"] {
+        assert!(all.iter().any(|w| w == word), "{word} is not in {all:?}");
+    }
+    let dry = words(&["--dry-run"]);
+    assert_eq!(dry, ["list nodes", "watch nodes", "get nodes", "list poddisruptionbudgets.policy", "watch poddisruptionbudgets.policy"]);
+    let lease = needed(&config(&["--lease-namespace", "ops", "--lease-name", "mine"])).into_iter().filter(|n| n.right.resource == "leases");
+    let places: Vec<_> = lease.map(|n| (n.right.verb, n.namespace, n.name)).collect();
+    assert!(places.contains(&("get", "ops".to_owned(), "mine".to_owned())) && places.contains(&("create", "ops".to_owned(), String::new())));
+}
+
+#[test]
+fn each_missing_right_is_named_and_the_others_are_counted() {
+    let rights = needed(&config(&[]));
+    let answers = |allow: &dyn Fn(&Needed) -> Result<bool, String>| {
+        let all: Vec<_> = rights.iter().map(|n| (n.clone(), allow(n))).collect();
+        judge_rights(&all).into_iter().map(|f| (f.answer, f.about)).collect::<Vec<_>>()
+    };
+    assert_eq!(answers(&|_| Ok(true)), [(Answer::Yes, String::new())]);
+    let missing = answers(&|n| Ok(n.right.verb != "delete"));
+    assert_eq!(missing, [(Answer::Yes, String::new()), (Answer::No, "delete pods".to_owned())]);
+    assert!(answers(&|_| Err("gone".to_owned())).iter().all(|(answer, _)| *answer == Answer::CannotTell));
+}
+
+fn pod(name: &str, owner: &str, image: &str, env: &[(&str, &str)]) -> Stranger {
+    Stranger {
+        namespace: "ops".to_owned(),
+        name: name.to_owned(),
+        owner: owner.to_owned(),
+        images: vec![image.to_owned()],
+        env: env.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
+        ..Stranger::default()
+    }
+}
+
+#[test]
+fn whoever_else_reads_our_queue_is_found() {
+    let own = Own { queues: vec![QUEUE], lease: ("ops", "sundown") };
+    let told = |pod: Stranger| {
+        let found = judge_pods(&own, std::slice::from_ref(&pod));
+        found.into_iter().map(|f| (f.point, f.about, f.answer, f.needed)).collect::<Vec<_>>()
+    };
+    let none = ("handlers", String::new(), Answer::Yes, true);
+    let robs = |workload: &str| vec![("handlers", workload.to_owned(), Answer::No, true)];
+    let ours = pod("sundown-5c9-abc", "ReplicaSet", "sundown:1", &[("SUNDOWN_QUEUE_URL", QUEUE)]);
+    assert_eq!(told(ours.clone()), std::slice::from_ref(&none));
+    assert_eq!(told(pod("web-5c9-abc", "ReplicaSet", "nginx", &[("PATH", "/bin")])), std::slice::from_ref(&none));
+    // Another Lease, another namespace, a dry run on the queue of the real one.
+    let mut other = ours.clone();
+    other.env.insert("SUNDOWN_LEASE_NAME".to_owned(), "trial".to_owned());
+    assert_eq!(told(other), robs("ops/sundown"));
+    assert_eq!(told(Stranger { namespace: "tools".to_owned(), ..ours.clone() }), robs("tools/sundown"));
+    let mut dry = ours.clone();
+    dry.env.insert("SUNDOWN_DRY_RUN".to_owned(), "true".to_owned());
+    assert_eq!(told(dry.clone()), robs("ops/sundown"));
+    assert_eq!(told(Stranger { is_over: true, ..dry }), std::slice::from_ref(&none));
+    // By the name alone, in a variable or a flag.
+    assert_eq!(told(pod("karpenter-7d-x", "ReplicaSet", "karpenter", &[("INTERRUPTION_QUEUE", "shop")])), robs("ops/karpenter"));
+    let mut flag = pod("reader-0", "StatefulSet", "reader", &[]);
+    flag.words.push("--queue=shop".to_owned());
+    assert_eq!(told(flag), robs("ops/reader"));
+    assert_eq!(told(pod("karpenter-7d-x", "ReplicaSet", "karpenter", &[("INTERRUPTION_QUEUE", "workshop")])), std::slice::from_ref(&none));
+    // The handler on another queue, or on the instance's metadata; the autoscaler.
+    let handler = pod("aws-node-termination-handler-x2x", "DaemonSet", "public.ecr.aws/aws-ec2/aws-node-termination-handler:v1", &[]);
+    assert_eq!(told(handler), [("handlers", "ops/aws-node-termination-handler".to_owned(), Answer::No, false)]);
+    let autoscaler = pod("ca-6b-y", "ReplicaSet", "registry.k8s.io/autoscaling/cluster-autoscaler:v1", &[]);
+    assert_eq!(told(autoscaler), [none, ("autoscaler", "ops/ca".to_owned(), Answer::CannotTell, false)]);
+}

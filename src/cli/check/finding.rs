@@ -1,0 +1,212 @@
+//! What a probe found, and how that is told.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::aws::{AwsError, Outcome};
+
+/// The answer of a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Answer {
+    /// It is as it should be.
+    Yes,
+    /// It is not.
+    No,
+    /// Nothing that could be asked says so or so.
+    CannotTell,
+}
+
+/// What one probe found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Finding {
+    /// What was asked; a stable word.
+    pub(super) point: &'static str,
+    /// Of which object.
+    pub(super) about: String,
+    /// The answer.
+    pub(super) answer: Answer,
+    /// Without it Sundown does not do its work; else it is advice.
+    pub(super) needed: bool,
+    /// What was seen.
+    pub(super) says: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) remedy: Option<String>,
+}
+
+impl Finding {
+    fn new(point: &'static str, about: impl Into<String>, answer: Answer, says: impl Into<String>, remedy: Option<String>) -> Self {
+        Self { point, about: about.into(), answer, needed: true, says: says.into(), remedy }
+    }
+
+    pub(super) fn yes(point: &'static str, about: impl Into<String>, says: impl Into<String>) -> Self {
+        Self::new(point, about, Answer::Yes, says, None)
+    }
+
+    pub(super) fn no(point: &'static str, about: impl Into<String>, says: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::new(point, about, Answer::No, says, Some(remedy.into()))
+    }
+
+    pub(super) fn cannot_tell(point: &'static str, about: impl Into<String>, says: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::new(point, about, Answer::CannotTell, says, Some(remedy.into()))
+    }
+
+    /// It is advice: Sundown works without it.
+    pub(super) fn advice(self) -> Self {
+        Self { needed: false, ..self }
+    }
+
+    /// What a call that failed says of this point.
+    pub(super) fn of_error(point: &'static str, about: impl Into<String>, error: &AwsError) -> Self {
+        let (about, says, permission) = (about.into(), error.to_string(), error.api().permission());
+        match error.outcome() {
+            // The SDK found no credentials, or AWS does not know them: no policy helps.
+            Outcome::Denied if error.code().is_empty() || is_about_credentials(error.code()) => Self::no(
+                point,
+                about,
+                says,
+                "give the pod credentials: a role by EKS Pod Identity or for its service account, or an instance profile",
+            ),
+            Outcome::Denied if error.code().starts_with("Kms") || error.code().starts_with("KMS") => {
+                Self::no(point, about, says, "allow kms:Decrypt on the queue's key in the role's policy and in the key's own")
+            }
+            Outcome::Denied => {
+                Self::no(point, about, says, format!("allow {permission} in the role's policy; a condition on a tag denies what lacks the tag"))
+            }
+            Outcome::Gone => Self::no(point, about, says, "look at its name, its region and its account"),
+            Outcome::Timeout | Outcome::Unreachable => {
+                Self::cannot_tell(point, about, says, "look at the network: the points `host` and `proxy`, VPC endpoints, network policies")
+            }
+            Outcome::Ok | Outcome::Throttled | Outcome::Server | Outcome::Rejected => Self::cannot_tell(point, about, says, "ask again in a minute"),
+        }
+    }
+
+    /// The same for what only the policy for look-ups allows, which Sundown can do without.
+    pub(super) fn of_look_up(point: &'static str, about: impl Into<String>, error: &AwsError) -> Self {
+        let finding = Self::of_error(point, about, error).advice();
+        if error.outcome() != Outcome::Denied {
+            return finding;
+        }
+        let remedy = format!(
+            "to know it, give the role the policy for look-ups ({}): `permissions = {{ check = true }}` in the Terraform module",
+            error.api().permission()
+        );
+        Self { answer: Answer::CannotTell, remedy: Some(remedy), ..finding }
+    }
+}
+
+fn is_about_credentials(code: &str) -> bool {
+    matches!(
+        code,
+        "ExpiredToken"
+            | "ExpiredTokenException"
+            | "RequestExpired"
+            | "InvalidClientTokenId"
+            | "InvalidAccessKeyId"
+            | "UnrecognizedClientException"
+            | "SignatureDoesNotMatch"
+            | "InvalidSignatureException"
+            | "MissingAuthenticationToken"
+            | "IncompleteSignature"
+            | "AuthFailure"
+    )
+}
+
+/// Everything that was found.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Report {
+    version: &'static str,
+    findings: Vec<Finding>,
+    summary: Summary,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Summary {
+    yes: usize,
+    no: usize,
+    /// Of those that say no: so many are advice.
+    advice: usize,
+    cannot_tell: usize,
+}
+
+impl Report {
+    pub(super) fn of(findings: Vec<Finding>) -> Self {
+        let count = |holds: &dyn Fn(&Finding) -> bool| findings.iter().filter(|f| holds(f)).count();
+        let summary = Summary {
+            yes: count(&|f| f.answer == Answer::Yes),
+            no: count(&|f| f.answer == Answer::No),
+            advice: count(&|f| f.answer == Answer::No && !f.needed),
+            cannot_tell: count(&|f| f.answer == Answer::CannotTell),
+        };
+        Self { version: env!("CARGO_PKG_VERSION"), findings, summary }
+    }
+
+    /// Nothing that is needed is missing, as far as can be told.
+    pub(super) fn is_good(&self) -> bool {
+        self.summary.no == self.summary.advice
+    }
+
+    pub(super) fn write_json(&self, out: &mut impl Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, self)?;
+        writeln!(out)
+    }
+
+    pub(super) fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
+        for finding in &self.findings {
+            let mark = match (finding.answer, finding.needed) {
+                (Answer::Yes, _) => "yes",
+                (Answer::No, true) => "NO",
+                (Answer::No, false) => "no",
+                (Answer::CannotTell, _) => "?",
+            };
+            let about = if finding.about.is_empty() { String::new() } else { format!("{}: ", finding.about) };
+            writeln!(out, "{mark:<4} {:<20} {about}{}", finding.point, finding.says)?;
+            if let Some(remedy) = &finding.remedy {
+                writeln!(out, "{:<25} -> {remedy}", "")?;
+            }
+        }
+        let Summary { yes, no, advice, cannot_tell } = self.summary;
+        writeln!(out, "\n{yes} yes, {} NO, {advice} no (advice: it works without), {cannot_tell} ? (cannot tell)", no - advice)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "what is not there fails the test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_needed_and_missing_makes_a_report_bad() {
+        let yes = || Finding::yes("queue", "q", "it is there");
+        let no = || Finding::no("queue.delete", "q", "denied", "allow it");
+        let cannot_tell = || Finding::cannot_tell("rule", "r", "denied", "allow it");
+        for (findings, good) in [
+            (vec![yes()], true),
+            (vec![yes(), cannot_tell()], true),
+            (vec![yes(), no().advice()], true),
+            (vec![yes(), no()], false),
+            (vec![no().advice(), no()], false),
+        ] {
+            assert_eq!(Report::of(findings.clone()).is_good(), good, "{findings:?}");
+        }
+    }
+
+    #[test]
+    fn a_report_is_told_in_lines_and_as_json() {
+        let report = Report::of(vec![Finding::yes("queue", "q", "it is there"), Finding::no("rights", "", "denied", "allow it").advice()]);
+        let mut text = Vec::new();
+        report.write_text(&mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.starts_with("yes  queue                q: it is there\nno   rights               denied\n"), "{text}");
+        assert!(text.contains("-> allow it\n") && text.ends_with("1 yes, 0 NO, 1 no (advice: it works without), 0 ? (cannot tell)\n"), "{text}");
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["summary"], serde_json::json!({ "yes": 1, "no": 1, "advice": 1, "cannotTell": 0 }));
+        assert_eq!((&json["findings"][0]["answer"], &json["findings"][1]["needed"]), (&"yes".into(), &false.into()));
+        assert!(json["findings"][0].get("remedy").is_none());
+    }
+}

@@ -1,0 +1,165 @@
+//! What groups and their hooks say, held against the settings. Nothing here asks anybody.
+
+use std::time::Duration;
+
+use super::finding::Finding;
+use crate::{
+    aws::{AwsError, Group, Hook, HookResult, Outcome, Transition},
+    config::duration_text,
+    domain::{GroupName, seconds},
+    triage::HookGlobs,
+};
+
+/// Hooks that Amazon EKS puts on managed node groups, and answers itself.
+const EKS: [&str; 2] = ["Terminate-LC-Hook", "Launch-LC-Hook"];
+/// A heartbeat that fails a few times must not lose the instance.
+const SHORT: Duration = seconds(60);
+/// A drain is over so long before AWS's own limit (`lifecycle/limits.rs`).
+const RESERVE: Duration = seconds(60);
+
+/// Those hooks of a group that Sundown answers.
+pub(super) fn ours<'a>(hooks: &'a [Hook], globs: &HookGlobs) -> Vec<&'a Hook> {
+    hooks.iter().filter(|h| globs.cover(&h.hook)).collect()
+}
+
+/// What the hooks of a group are like.
+pub(super) fn judge(group: &Group, hooks: &[Hook], globs: &HookGlobs, drain_timeout: Option<Duration>) -> Vec<Finding> {
+    let name = group.group.as_str();
+    let mut found = Vec::new();
+    let ours = ours(hooks, globs);
+    if !ours.iter().any(|h| h.transition == Transition::Terminating) {
+        let says = "it has no terminate hook of ours: its instances go on a scale-in before their nodes are drained";
+        found.push(Finding::no("hook", name, says, "sundown enroll, or the hook of the Terraform module").advice());
+    }
+    for hook in &ours {
+        found.extend(timing(name, hook, drain_timeout));
+    }
+    for other in hooks.iter().filter(|h| !globs.cover(&h.hook) && !EKS.contains(&h.hook.as_str())) {
+        let says =
+            format!("hook {} ({}) is not ours: whoever made it must answer it, and its instances wait for both", other.hook, other.transition.word());
+        found.push(Finding::yes("hook.others", name, says));
+    }
+    found
+}
+
+fn timing(group: &str, hook: &Hook, drain_timeout: Option<Duration>) -> Vec<Finding> {
+    let about = format!("{group}/{}", hook.hook);
+    let (heartbeat, global) = (hook.heartbeat_timeout, hook.global_timeout);
+    let mut found = Vec::new();
+    if heartbeat < SHORT {
+        let says = format!("its HeartbeatTimeout is {}: a short trouble with AWS lets it run out", duration_text(heartbeat));
+        found.push(Finding::no("hook.timeout", &about, says, "set it to 300 s; Sundown keeps it open for as long as the drain takes").advice());
+    }
+    match drain_timeout {
+        Some(timeout) if hook.transition == Transition::Terminating && timeout + RESERVE > global => {
+            let says = format!("AWS ends it after {} in all, before --drain-timeout {}", duration_text(global), duration_text(timeout));
+            found.push(
+                Finding::no("hook.timeout", &about, says, "give it a longer HeartbeatTimeout (AWS allows 100 times that, 48 h at most)").advice(),
+            );
+        }
+        _ => {}
+    }
+    if hook.transition == Transition::Launching && hook.default_result == HookResult::Abandon {
+        let says = "its default result is ABANDON: a new instance that nobody answers for in time is terminated, and the next one too";
+        found.push(Finding::no("hook.default", &about, says, "set its default result to CONTINUE").advice());
+    }
+    if found.is_empty() {
+        let says = format!(
+            "{} hook, heartbeat {}, {} in all, then {}",
+            hook.transition.word(),
+            duration_text(heartbeat),
+            duration_text(global),
+            hook.default_result.as_str()
+        );
+        found.push(Finding::yes("hook", about, says));
+    }
+    found
+}
+
+/// What the answer to a call for an action that never was says of the right to make it.
+pub(super) fn probe(point: &'static str, about: &str, answer: &Result<(), AwsError>) -> Finding {
+    match answer {
+        // No action was open under a token that was just made up, whatever AWS says.
+        Ok(()) => Finding::yes(point, about, "allowed"),
+        Err(error) if error.is_no_active_action() => Finding::yes(point, about, "allowed (there is no such action, says AWS)"),
+        Err(error) if error.outcome() == Outcome::Rejected => {
+            Finding::cannot_tell(point, about, error.to_string(), "report it: AWS answers otherwise than it did")
+        }
+        Err(error) => Finding::of_error(point, about, error),
+    }
+}
+
+/// Simple scaling waits while an instance waits in a hook.
+pub(super) fn scaling(groups: &[Group], simple: &Result<Vec<(GroupName, String)>, AwsError>) -> Vec<Finding> {
+    const POINT: &str = "group.scaling";
+    let simple = match simple {
+        Ok(simple) => simple,
+        Err(error) => return vec![Finding::of_look_up(POINT, "", error)],
+    };
+    let of_ours = simple.iter().filter(|(group, _)| groups.iter().any(|g| g.group == *group));
+    let found: Vec<_> = of_ours
+        .map(|(group, policy)| {
+            let says = format!("policy {policy} is of simple scaling: it does not scale while an instance waits in a hook");
+            Finding::no(POINT, group.as_str(), says, "use step scaling or target tracking").advice()
+        })
+        .collect();
+    if found.is_empty() { vec![Finding::yes(POINT, "", "no group has a policy of simple scaling")] } else { found }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::{super::finding::Answer, *};
+
+    fn hook(name: &str, transition: Transition) -> Hook {
+        Hook {
+            hook: name.into(),
+            transition,
+            heartbeat_timeout: seconds(300),
+            global_timeout: seconds(30_000),
+            default_result: HookResult::Continue,
+            metadata: None,
+            target: None,
+        }
+    }
+
+    fn told(hooks: &[Hook], globs: &[&str], drain_timeout: Option<Duration>) -> Vec<(&'static str, Answer, bool)> {
+        let group = Group { group: "asg".into(), tags: BTreeMap::new(), members: Vec::new() };
+        judge(&group, hooks, &HookGlobs::new(globs).unwrap(), drain_timeout).into_iter().map(|f| (f.point, f.answer, f.needed)).collect()
+    }
+
+    #[test]
+    fn hooks_are_held_against_the_settings() {
+        use Transition::{Launching, Terminating};
+        let (good, none) = (("hook", Answer::Yes, true), ("hook", Answer::No, false));
+        let ours = hook("sundown", Terminating);
+        let short = Hook { heartbeat_timeout: seconds(30), global_timeout: seconds(3000), ..ours.clone() };
+        let launch = Hook { default_result: HookResult::Abandon, ..hook("new", Launching) };
+        for (hooks, globs, timeout, expected) in [
+            (vec![], &[][..], None, vec![none]),
+            (vec![ours.clone()], &[], None, vec![good]),
+            (vec![ours.clone()], &[], Some(seconds(8 * 3600)), vec![good]),
+            (vec![ours.clone()], &[], Some(seconds(9 * 3600)), vec![("hook.timeout", Answer::No, false)]),
+            (vec![short], &[], None, vec![("hook.timeout", Answer::No, false)]),
+            (vec![ours.clone(), launch], &[], None, vec![good, ("hook.default", Answer::No, false)]),
+            (vec![hook("Terminate-LC-Hook", Terminating)], &[], None, vec![none]),
+            (vec![ours.clone(), hook("backup", Terminating)], &["sundown*"], None, vec![good, ("hook.others", Answer::Yes, true)]),
+            (vec![hook("backup", Terminating)], &["sundown*"], None, vec![none, ("hook.others", Answer::Yes, true)]),
+        ] {
+            assert_eq!(told(&hooks, globs, timeout), expected, "{hooks:?} {globs:?} {timeout:?}");
+        }
+    }
+
+    #[test]
+    fn simple_scaling_is_told_of_our_groups_only() {
+        let groups = [Group { group: "asg".into(), tags: BTreeMap::new(), members: Vec::new() }];
+        let answer = |policies: &[(&str, &str)]| {
+            let policies = policies.iter().map(|(g, p)| (GroupName::from(*g), (*p).to_owned())).collect();
+            scaling(&groups, &Ok(policies)).into_iter().map(|f| (f.about, f.answer)).collect::<Vec<_>>()
+        };
+        assert_eq!(answer(&[]), [(String::new(), Answer::Yes)]);
+        assert_eq!(answer(&[("other", "p")]), [(String::new(), Answer::Yes)]);
+        assert_eq!(answer(&[("asg", "p"), ("other", "p")]), [("asg".to_owned(), Answer::No)]);
+    }
+}

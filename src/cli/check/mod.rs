@@ -1,0 +1,349 @@
+//! `sundown check`: asks AWS, Kubernetes and the network for everything that a run needs, and changes nothing.
+//!
+//! Each probe answers yes, no or cannot tell, and one that fails keeps no other from being made. What an answer means is decided in the
+//! other files of this folder, which ask nobody; here it is only asked.
+
+mod cluster;
+mod finding;
+mod hooks;
+mod network;
+mod queue;
+
+use std::{collections::BTreeMap, process::ExitCode, sync::Arc};
+
+use clap::{Args, ValueEnum};
+
+use self::{
+    cluster::Own,
+    finding::{Finding, Report},
+};
+use super::people::{block_on, uuid};
+use crate::{
+    aws::{self, Advice, AwsError, Clients, Group, GroupFilter, Hosts, Outcome, Proxy, Queue, Receipt},
+    cluster::{ConnectOptions, connect},
+    config::{Config, ConfigError, RunArgs},
+    controller::{Clock, Random},
+    domain::{InstanceId, seconds, with_causes},
+};
+
+/// An instance that does not exist: to ask for it tells whether one may ask.
+const NOBODY: &str = "i-00000000000000000";
+
+/// The flags of `sundown check`: those of `sundown run`, and these.
+#[derive(Debug, Clone, Args)]
+pub(super) struct CheckArgs {
+    #[command(flatten)]
+    run: RunArgs,
+    /// What is printed
+    #[arg(short, long, value_enum, default_value_t = Output::Text, help_heading = "Checking")]
+    output: Output,
+    /// Also receive from each queue, once. The cost: a message that is there is not seen by the service for a moment, and counts one
+    /// receive more towards the dead-letter queue
+    #[arg(long, help_heading = "Checking")]
+    receive: bool,
+    /// The leader's `/readyz`, where it cannot be found by its Lease and its pod
+    #[arg(long, value_name = "URL", help_heading = "Checking")]
+    readyz: Option<String>,
+}
+
+/// What is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// A line for each point, with a remedy under it.
+    Text,
+    /// All of it as JSON.
+    Json,
+}
+
+/// Checks. 0: nothing that is needed is missing, as far as can be told; 1: something is; 2: a setting is wrong.
+pub(super) fn main(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    let config = args.run.clone().config(&|name| std::env::var(name).ok())?;
+    let report = block_on(check(args, config))?;
+    let mut out = std::io::stdout().lock();
+    match args.output {
+        Output::Text => report.write_text(&mut out)?,
+        Output::Json => report.write_json(&mut out)?,
+    }
+    Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn check(args: &CheckArgs, config: Config) -> anyhow::Result<Report> {
+    let (hosts, proxy) = (Hosts::default(), Proxy::from_env());
+    let options = aws::Options { region: config.aws.region.clone(), endpoint_url: config.aws.endpoint_url.clone() };
+    let base = aws::load_watched(&options, &hosts).await?;
+    if base.region().is_none() {
+        return Err(ConfigError::no_region().into());
+    }
+    let clients = Clients::from_config(&base, Clock::system(), Arc::new(()));
+    let check = Check { args, config, clients, random: Random::from_entropy(), found: Vec::new() };
+    Ok(Report::of(check.run(&hosts, &proxy).await))
+}
+
+/// One check under way.
+struct Check<'a> {
+    args: &'a CheckArgs,
+    config: Config,
+    clients: Clients,
+    random: Random,
+    found: Vec<Finding>,
+}
+
+impl Check<'_> {
+    async fn run(mut self, hosts: &Hosts, proxy: &Proxy) -> Vec<Finding> {
+        let given = std::env::var("AWS_CONTAINER_CREDENTIALS_FULL_URI").ok();
+        self.found.push(network::judge_proxy(proxy, given.as_deref()));
+        self.identity().await;
+        for url in self.config.queue.urls.clone() {
+            let queue = self.clients.queue(&url.url);
+            self.queue(&queue).await;
+        }
+        self.instances().await;
+        self.groups().await;
+        self.cluster().await;
+        for origin in hosts.all() {
+            self.found.push(network::look_up(&origin, proxy).await);
+        }
+        self.found.push(network::judge_clock(self.clients.clock().skew()));
+        self.found
+    }
+
+    async fn identity(&mut self) {
+        const POINT: &str = "credentials";
+        let region = self.clients.region().unwrap_or_default().to_owned();
+        self.found.push(match self.clients.identity().await {
+            Ok(identity) => Finding::yes(POINT, "", format!("{} of account {}, region {region}", identity.arn, identity.account)),
+            Err(error) => Finding::of_error(POINT, "", &error),
+        });
+    }
+
+    async fn queue(&mut self, queue: &Queue) {
+        let name = queue.name().to_owned();
+        let attributes = match queue.all_attributes().await {
+            Ok(attributes) => attributes,
+            Err(error) => {
+                self.found.push(Finding::of_error("queue", &name, &error));
+                // Where there is no such queue, or no way to it, the other calls can say nothing more.
+                if is_away(&error) || error.advice() == Advice::Gone {
+                    return;
+                }
+                BTreeMap::new()
+            }
+        };
+        if !attributes.is_empty() {
+            let count = |name: &str| attributes.get(name).cloned().unwrap_or_default();
+            let says = format!("{} messages, {} in flight", count("ApproximateNumberOfMessages"), count("ApproximateNumberOfMessagesNotVisible"));
+            self.found.push(Finding::yes("queue", &name, says));
+            self.found.extend(queue::judge(&name, &attributes));
+            self.redrive(queue, &attributes).await;
+        }
+        let bogus = [Receipt::bogus()];
+        let answer = queue.delete_batch(&bogus).await;
+        self.found.push(queue::bogus("queue.delete", &name, "sqs:DeleteMessage", &answer));
+        let answer = queue.change_visibility_batch(&bogus, seconds(0)).await;
+        self.found.push(queue::bogus("queue.visibility", &name, "sqs:ChangeMessageVisibility", &answer));
+        if self.args.receive {
+            // Visible again at once.
+            let answer = queue.receive(1, seconds(0), seconds(0)).await;
+            self.found.push(match answer {
+                Ok(messages) => Finding::yes("queue.receive", &name, format!("allowed ({} messages were looked at and put back)", messages.len())),
+                Err(error) => Finding::of_error("queue.receive", &name, &error),
+            });
+        }
+        if !attributes.is_empty() {
+            self.rules(&name, &attributes).await;
+        }
+    }
+
+    async fn redrive(&mut self, queue: &Queue, attributes: &BTreeMap<String, String>) {
+        let target = queue::dead_letters(attributes);
+        let url = target.as_ref().and_then(|t| queue::url_beside(queue.url(), &t.arn));
+        let dead = match url {
+            Some(url) => Some(self.clients.queue(&url).all_attributes().await),
+            None => None,
+        };
+        self.found.push(queue::redrive(queue.name(), attributes, target.as_ref(), dead.as_ref().map(Result::as_ref)));
+    }
+
+    /// The rules that the queue's policy names.
+    async fn rules(&mut self, name: &str, attributes: &BTreeMap<String, String>) {
+        let senders = queue::senders(attributes);
+        let arn = attributes.get("QueueArn").cloned().unwrap_or_default();
+        let (mut known, mut all_known) = (Vec::new(), !senders.rules.is_empty());
+        for rule in &senders.rules {
+            if rule.contains(['*', '?', '/']) {
+                let says = format!("the queue's policy names its rules by the pattern {rule}, or on another bus");
+                self.found.push(Finding::cannot_tell("rule", rule, says, "name each rule in aws:SourceArn to have them looked at").advice());
+                all_known = false;
+                continue;
+            }
+            match self.clients.event_bridge().rule(rule).await {
+                Ok(facts) => {
+                    self.found.extend(queue::rule(&arn, &facts));
+                    known.push(facts);
+                }
+                Err(error) => {
+                    all_known = false;
+                    self.found.push(Finding::of_look_up("rule", rule, &error));
+                    if is_away(&error) || error.outcome() == Outcome::Denied {
+                        break;
+                    }
+                }
+            }
+        }
+        if all_known {
+            self.found.push(queue::coverage(name, &known));
+        }
+    }
+
+    async fn instances(&mut self) {
+        const POINT: &str = "instances";
+        let Ok(nobody) = NOBODY.parse::<InstanceId>() else { return };
+        self.found.push(match self.clients.ec2().describe_instances(&[nobody]).await {
+            Ok(_) => Finding::yes(POINT, "", "EC2 may be asked about instances"),
+            Err(error) => Finding::of_error(POINT, "", &error),
+        });
+    }
+
+    async fn groups(&mut self) {
+        const POINT: &str = "groups";
+        let Some(cluster) = self.config.ours.cluster_name.clone() else {
+            let says = "without --cluster-name nobody knows which groups are ours: hooks of instances that never became nodes time out";
+            self.found.push(Finding::cannot_tell(POINT, "", says, "give --cluster-name (SUNDOWN_CLUSTER_NAME)"));
+            return;
+        };
+        let groups = match self.tagged(&cluster).await {
+            Ok(groups) => groups,
+            Err(error) => {
+                self.found.push(Finding::of_error(POINT, cluster, &error));
+                return;
+            }
+        };
+        if groups.is_empty() {
+            let says = format!("no group has the tag kubernetes.io/cluster/{cluster} or eks:cluster-name={cluster}");
+            self.found.push(Finding::no(POINT, &cluster, says, "look at --cluster-name and the region, or tag the groups").advice());
+            return;
+        }
+        self.found.push(Finding::yes(POINT, cluster, format!("{} Auto Scaling groups are tagged for it", groups.len())));
+        for group in &groups {
+            if !self.group(group).await {
+                return;
+            }
+        }
+        let simple = self.clients.autoscaling().simple_scaling().await;
+        self.found.extend(hooks::scaling(&groups, &simple));
+    }
+
+    async fn tagged(&self, cluster: &str) -> Result<Vec<Group>, AwsError> {
+        let mut all = BTreeMap::new();
+        for filter in
+            [GroupFilter::TagKey(format!("kubernetes.io/cluster/{cluster}")), GroupFilter::Tag("eks:cluster-name".to_owned(), cluster.to_owned())]
+        {
+            for group in self.clients.autoscaling().groups(&[filter]).await? {
+                all.insert(group.group.clone(), group);
+            }
+        }
+        Ok(all.into_values().collect())
+    }
+
+    /// One group; `false`: no other needs to be asked about.
+    async fn group(&mut self, group: &Group) -> bool {
+        let name = &group.group;
+        let described = match self.clients.autoscaling().hooks(name).await {
+            Ok(described) => described,
+            Err(error) => {
+                self.found.push(Finding::of_error("hook", name.as_str(), &error));
+                return error.advice() == Advice::Gone;
+            }
+        };
+        self.found.extend(hooks::judge(group, &described, &self.config.ours.hooks, self.config.drain.timeout));
+        for hook in hooks::ours(&described, &self.config.ours.hooks) {
+            let about = format!("{name}/{}", hook.hook);
+            let token = uuid(&self.random);
+            let answer = self.clients.autoscaling().probe_heartbeat(name, &hook.hook, &token).await;
+            self.found.push(hooks::probe("hook.heartbeat", &about, &answer));
+            let answer = self.clients.autoscaling().probe_completion(name, &hook.hook, &token).await;
+            self.found.push(hooks::probe("hook.completion", &about, &answer));
+        }
+        true
+    }
+
+    async fn cluster(&mut self) {
+        let kube = &self.config.kube;
+        let options = ConnectOptions { kubeconfig: kube.kubeconfig.clone(), context: kube.context.clone() };
+        let client = match connect(&options).await {
+            Ok(client) => client,
+            Err(error) => {
+                let remedy = "give --kubeconfig, or run it in a pod: kubectl exec deploy/sundown -- /usr/local/bin/sundown check";
+                self.found.push(Finding::no("kubernetes", "", with_causes(&error), remedy));
+                return self.without_leader();
+            }
+        };
+        let reached = cluster::reach(&client).await;
+        let is_there = reached.answer == finding::Answer::Yes;
+        self.found.push(reached);
+        if !is_there {
+            return self.without_leader();
+        }
+        let answers = cluster::ask_rights(&client, cluster::needed(&self.config)).await;
+        self.found.extend(cluster::judge_rights(&answers));
+        let pods = cluster::list_pods(&client).await;
+        let standing = &self.config.standing;
+        let (namespace, lease) = (standing.lease_namespace.as_str(), standing.lease_name.as_str());
+        match &pods {
+            Ok(pods) => {
+                let own = Own { queues: self.config.queue.urls.iter().map(|u| u.url.as_str()).collect(), lease: (namespace, lease) };
+                self.found.extend(cluster::judge_pods(&own, pods));
+            }
+            Err(why) => self.found.push(Finding::cannot_tell("handlers", "", format!("pods cannot be listed: {why}"), "allow `list pods`").advice()),
+        }
+        let pods = pods.unwrap_or_default();
+        self.leader(cluster::leader(&client, namespace, lease).await, &pods).await;
+    }
+
+    /// Whether the leader receives, by its own word.
+    async fn leader(&mut self, leader: Result<Option<String>, String>, pods: &[cluster::Stranger]) {
+        const POINT: &str = "queue.receive";
+        let (port, namespace) = (self.config.service.admin.map(|a| a.port()), &self.config.standing.lease_namespace);
+        if self.args.receive && self.args.readyz.is_none() {
+            // It was asked of the queue itself.
+            return;
+        }
+        if let Some(url) = &self.args.readyz {
+            let finding = network::judge_ready(url, &network::get(url).await);
+            self.found.push(finding);
+            return;
+        }
+        let ask_it = "name the leader's with --readyz URL, or ask the queue itself with --receive";
+        let finding = match leader {
+            Err(why) => Finding::cannot_tell(POINT, "", format!("the Lease cannot be read: {why}"), ask_it),
+            Ok(None) => {
+                let says = format!("nobody leads: the Lease in {namespace} has no holder, or there is none");
+                Finding::cannot_tell(POINT, "", says, format!("see that Sundown runs there; else {ask_it}"))
+            }
+            Ok(Some(leader)) => {
+                let address = pods.iter().find(|p| p.name == leader && p.namespace == *namespace).and_then(|p| p.address.clone());
+                match (address, port) {
+                    (Some(address), Some(port)) => {
+                        let address = if address.contains(':') { format!("[{address}]") } else { address };
+                        network::judge_ready(&leader, &network::get(&format!("http://{address}:{port}/readyz")).await)
+                    }
+                    _ => Finding::cannot_tell(POINT, leader, "it leads, and the address of its /readyz is not known", ask_it),
+                }
+            }
+        };
+        self.found.push(finding);
+    }
+
+    /// The leader cannot be found without Kubernetes.
+    fn without_leader(&mut self) {
+        if !self.args.receive {
+            let says = "who leads is not known without Kubernetes";
+            self.found.push(Finding::cannot_tell("queue.receive", "", says, "ask the queue itself with --receive"));
+        }
+    }
+}
+
+/// There is no way to it, for this call or the next.
+fn is_away(error: &AwsError) -> bool {
+    matches!(error.outcome(), Outcome::Unreachable | Outcome::Timeout)
+}

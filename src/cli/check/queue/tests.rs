@@ -1,0 +1,139 @@
+use serde_json::json;
+
+use super::{super::finding::Answer, *};
+use crate::aws::TargetFacts;
+
+const ARN: &str = "arn:aws:sqs:eu-west-1:123456789012:q";
+
+fn attributes(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+/// Point, answer and whether it is needed.
+fn told(findings: &[Finding]) -> Vec<(&'static str, Answer, bool)> {
+    findings.iter().map(|f| (f.point, f.answer, f.needed)).collect()
+}
+
+fn allow(condition: &Value) -> Value {
+    json!({ "Effect": "Allow", "Principal": { "Service": "events.amazonaws.com" }, "Action": "sqs:SendMessage", "Resource": ARN, "Condition": condition })
+}
+
+fn policy_of(statements: &Value) -> BTreeMap<String, String> {
+    attributes(&[("Policy", &json!({ "Version": "2012-10-17", "Statement": statements }).to_string())])
+}
+
+#[test]
+fn a_policy_says_who_may_send_however_it_is_written() {
+    let rules = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<BTreeSet<_>>();
+    let arn = |name: &str| format!("arn:aws:events:eu-west-1:123456789012:rule/{name}");
+    let deny = json!({ "Effect": "Deny", "Principal": "*", "Action": ["SQS:SendMessage"], "Condition": { "BoolIfExists": { "aws:PrincipalIsAWSService": "false" } } });
+    let tls =
+        json!({ "Effect": "Deny", "Principal": { "AWS": "*" }, "Action": "sqs:*", "Condition": { "Bool": { "aws:SecureTransport": "false" } } });
+    for (statements, expected) in [
+        (json!([]), Senders::default()),
+        (allow(&json!({})), Senders { event_bridge: true, ..Senders::default() }),
+        (
+            json!([allow(&json!({ "ArnEquals": { "aws:SourceArn": [arn("a"), arn("b")] } })), deny]),
+            Senders { event_bridge: true, rules: rules(&["a", "b"]), denies: true },
+        ),
+        (
+            json!([allow(&json!({ "ArnLike": { "AWS:SourceArn": arn("s-*") } })), tls]),
+            Senders { event_bridge: true, rules: rules(&["s-*"]), denies: false },
+        ),
+        (json!([{ "Effect": "Allow", "Principal": { "Service": "sns.amazonaws.com" }, "Action": "sqs:SendMessage" }]), Senders::default()),
+        (json!([{ "Effect": "Allow", "Principal": { "Service": ["events.amazonaws.com"] }, "Action": "sqs:ReceiveMessage" }]), Senders::default()),
+    ] {
+        assert_eq!(senders(&policy_of(&statements)), expected, "{statements}");
+    }
+    assert_eq!(senders(&attributes(&[])), Senders::default());
+    assert_eq!(senders(&attributes(&[("Policy", "{not json")])), Senders::default());
+}
+
+#[test]
+fn what_is_wrong_with_a_queue_is_told_point_by_point() {
+    let (yes, no, unknown) = (Answer::Yes, Answer::No, Answer::CannotTell);
+    let sent = policy_of(&json!([allow(&json!({ "ArnEquals": { "aws:SourceArn": "arn:aws:events:r:1:rule/a" } }))]));
+    for (own, expected) in [
+        (attributes(&[]), [(unknown, false), (no, false), (no, true), (no, false)]),
+        (attributes(&[("MessageRetentionPeriod", "345600"), ("SqsManagedSseEnabled", "true")]), [(yes, true), (yes, true), (no, true), (no, false)]),
+        (attributes(&[("MessageRetentionPeriod", "60"), ("KmsMasterKeyId", "alias/aws/sqs")]), [(no, false), (no, true), (no, true), (no, false)]),
+        (
+            attributes(&[("MessageRetentionPeriod", "86400"), ("KmsMasterKeyId", "alias/mine")]),
+            [(yes, true), (unknown, false), (no, true), (no, false)],
+        ),
+        (
+            [attributes(&[("MessageRetentionPeriod", "345600"), ("SqsManagedSseEnabled", "true")]), sent].into_iter().flatten().collect(),
+            [(yes, true), (yes, true), (yes, true), (no, false)],
+        ),
+    ] {
+        let points = ["queue.retention", "queue.encryption", "queue.policy", "queue.senders"];
+        let expected: Vec<_> = points.into_iter().zip(expected).map(|(point, (answer, needed))| (point, answer, needed)).collect();
+        assert_eq!(told(&judge("q", &own)), expected, "{own:?}");
+    }
+}
+
+#[test]
+fn a_dead_letter_queue_must_keep_longer_and_not_take_too_early() {
+    let queue = |receives: &str| {
+        let policy = format!("{{\"deadLetterTargetArn\":\"{ARN}-dead\",\"maxReceiveCount\":{receives}}}");
+        attributes(&[("MessageRetentionPeriod", "345600"), ("RedrivePolicy", &policy)])
+    };
+    for (own, kept, answer) in [
+        (attributes(&[]), Some("1209600"), Answer::No),
+        (queue("10"), Some("1209600"), Answer::Yes),
+        (queue("\"10\""), Some("1209600"), Answer::Yes),
+        (queue("3"), Some("1209600"), Answer::No),
+        (queue("10"), Some("345600"), Answer::No),
+        (queue("10"), None, Answer::Yes),
+    ] {
+        let dead = kept.map(|kept| attributes(&[("MessageRetentionPeriod", kept)]));
+        let found = redrive("q", &own, dead_letters(&own).as_ref(), dead.as_ref().map(Ok));
+        assert_eq!(found.answer, answer, "{own:?} {kept:?}: {}", found.says);
+    }
+    assert_eq!(
+        url_beside("https://sqs.eu-west-1.amazonaws.com/1/q", &format!("{ARN}-dead")).as_deref(),
+        Some("https://sqs.eu-west-1.amazonaws.com/123456789012/q-dead")
+    );
+    assert_eq!(url_beside("http://127.0.0.1:4566/1/q", "arn").as_deref(), None);
+}
+
+#[test]
+fn a_made_up_receipt_tells_whether_the_call_is_allowed() {
+    let failure = |code: &str| Ok(vec![EntryFailure { index: 0, sender_fault: true, code: code.to_owned() }]);
+    for (answer, expected) in [
+        (failure("ReceiptHandleIsInvalid"), Answer::Yes),
+        (failure("InvalidParameterValue"), Answer::Yes),
+        (Ok(vec![]), Answer::Yes),
+        (failure("AccessDenied"), Answer::No),
+    ] {
+        assert_eq!(bogus("queue.delete", "q", "sqs:DeleteMessage", &answer).answer, expected, "{answer:?}");
+    }
+}
+
+#[test]
+fn a_rule_is_enabled_has_the_queue_for_a_target_and_leaves_events_as_they_are() {
+    let target = TargetFacts { arn: ARN.to_owned(), attempts: Some(185), ..TargetFacts::default() };
+    let good = RuleFacts {
+        name: "r".to_owned(),
+        state: "ENABLED".to_owned(),
+        pattern: json!({ "source": ["aws.autoscaling", "sundown.test"], "detail-type": [TERMINATE] }).to_string(),
+        targets: vec![target.clone()],
+    };
+    let found = rule(ARN, &good);
+    assert_eq!(told(&found), [("rule", Answer::Yes, true)]);
+    assert!(found[0].says.contains(TERMINATE) && found[0].says.ends_with("test events too"), "{}", found[0].says);
+    for (bad, needed) in [
+        (RuleFacts { state: "DISABLED".to_owned(), ..good.clone() }, true),
+        (RuleFacts { targets: vec![], ..good.clone() }, true),
+        (RuleFacts { targets: vec![TargetFacts { transforms: true, ..target.clone() }], ..good.clone() }, true),
+        (RuleFacts { targets: vec![TargetFacts { attempts: Some(0), ..target }], ..good.clone() }, false),
+    ] {
+        assert_eq!(told(&rule(ARN, &bad)), [("rule", Answer::No, needed)], "{bad:?}");
+    }
+    let brings = |types: &[&str]| RuleFacts { pattern: json!({ "detail-type": types }).to_string(), ..good.clone() };
+    let all = [TERMINATE, "EC2 Spot Instance Interruption Warning", "EC2 Instance State-change Notification"];
+    assert_eq!(told(&[coverage("q", &[brings(&all)])]), [("rules", Answer::Yes, true)]);
+    assert_eq!(told(&[coverage("q", &[brings(&all[..1]), brings(&all[1..2])])]), [("rules", Answer::No, false)]);
+    assert_eq!(told(&[coverage("q", &[brings(&all[1..])])]), [("rules", Answer::No, true)]);
+    assert_eq!(told(&[coverage("q", &[])]), [("rules", Answer::No, true)]);
+}

@@ -1,0 +1,268 @@
+//! `sundown enroll`: lifecycle hooks for groups that no Terraform module looks after. With the credentials of who runs it: the role of the
+//! service has no right to make or delete a hook, and needs none.
+
+mod plan;
+#[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "what is not there fails the test")]
+mod tests;
+
+use std::{io::Write, process::ExitCode, time::Duration};
+
+use anyhow::Context as _;
+use clap::{ArgGroup, Args};
+use tokio::time::Instant;
+
+use self::plan::{Removal, Step, Wish, fate, plan, removals};
+use super::people::{block_on, connect};
+use crate::{
+    aws::{AutoScaling, AwsError, Group, GroupFilter, Outcome},
+    config::{AwsArgs, duration_text, parse_duration},
+    domain::{GroupName, seconds},
+};
+
+/// How often it is looked whether an instance still waits.
+const LOOK: Duration = seconds(10);
+/// Groups without a hook, for cron.
+const LACKING: u8 = 2;
+
+/// The flags of `sundown enroll`.
+#[derive(Debug, Clone, Args)]
+#[command(group = ArgGroup::new("which").required(true).multiple(true).args(["asg_tag", "asg"]))]
+pub(super) struct EnrollArgs {
+    /// Auto Scaling groups with this tag; repeatable: those that have all of them. KEY alone is any value
+    #[arg(long, value_name = "KEY=VALUE")]
+    asg_tag: Vec<String>,
+    /// An Auto Scaling group by its name; repeatable
+    #[arg(long, value_name = "NAME")]
+    asg: Vec<String>,
+    /// Do it. Without this it is only told what would be done
+    #[arg(long, conflicts_with = "check")]
+    yes: bool,
+    /// Change nothing; exit with 2 if a group lacks its hook or has it with other settings
+    #[arg(long)]
+    check: bool,
+    /// A hook for launches too. For those who name it in `--lifecycle-hook`: it is answered at once
+    #[arg(long, conflicts_with = "remove")]
+    launch: bool,
+    /// How long AWS waits when nobody answers, 30s to 2h. Sundown keeps a hook open for as long as the drain takes
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = heartbeat)]
+    heartbeat_timeout: Duration,
+    /// Text that comes along with each event of the hook
+    #[arg(long, value_name = "TEXT")]
+    metadata: Option<String>,
+    /// What the names of the hooks begin with: NAME-terminate, NAME-launch. A hook NAME or NAME-... that is there already is taken for ours
+    #[arg(long, value_name = "NAME", default_value = "sundown", value_parser = hook_name)]
+    hook_name: String,
+    /// Remove the hooks. Refused for a group while an instance of it waits: deleting a hook ends the wait, a termination by CONTINUE, a
+    /// launch by ABANDON
+    #[arg(long, conflicts_with = "check")]
+    remove: bool,
+    /// With --remove: wait until no instance waits, for so long at most
+    #[arg(long, value_name = "DURATION", requires = "remove", num_args = 0..=1, default_missing_value = "1h", value_parser = parse_duration)]
+    wait: Option<Duration>,
+    /// With --remove: although instances wait
+    #[arg(long, requires = "remove", conflicts_with = "wait")]
+    now: bool,
+    #[command(flatten)]
+    aws: AwsArgs,
+}
+
+fn heartbeat(text: &str) -> Result<Duration, String> {
+    let timeout = parse_duration(text)?;
+    if (seconds(30)..=seconds(7200)).contains(&timeout) { Ok(timeout) } else { Err("out of range; AWS takes 30s to 2h".to_owned()) }
+}
+
+fn hook_name(text: &str) -> Result<String, String> {
+    let fine = (1..=200).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_/".contains(&b));
+    if fine { Ok(text.to_owned()) } else { Err("use letters, digits, - _ and /".to_owned()) }
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Tally {
+    /// Hooks that are to be made, changed or removed.
+    open: usize,
+    /// Hooks that were.
+    done: usize,
+    /// What was refused or failed.
+    failed: usize,
+}
+
+/// Enrolls, or removes. 0: done, or nothing to do; 1: something was refused or failed; 2 with --check: a group lacks its hook.
+pub(super) fn main(args: &EnrollArgs) -> anyhow::Result<ExitCode> {
+    let mut out = std::io::stdout();
+    block_on(async move {
+        let clients = connect(&args.aws, None).await?;
+        Enrolling { args, scaling: clients.autoscaling(), out: &mut out }.run().await
+    })
+}
+
+struct Enrolling<'a, W> {
+    args: &'a EnrollArgs,
+    scaling: &'a AutoScaling,
+    out: &'a mut W,
+}
+
+impl<W: Write> Enrolling<'_, W> {
+    async fn run(mut self) -> anyhow::Result<ExitCode> {
+        let groups = self.groups().await?;
+        let tally = if self.args.remove { self.remove(&groups).await? } else { self.enroll(&groups).await? };
+        let Tally { open, done, failed } = tally;
+        if open > 0 && !self.args.yes && !self.args.check {
+            self.say("Nothing was changed: --yes does it.")?;
+        } else if done > 0 {
+            self.say(&format!("{done} hooks {}.", if self.args.remove { "removed" } else { "made or changed" }))?;
+        } else if open == 0 && failed == 0 {
+            self.say("There is nothing to do.")?;
+        }
+        Ok(match tally {
+            Tally { failed, .. } if failed > 0 => ExitCode::FAILURE,
+            Tally { open, .. } if open > 0 && self.args.check => ExitCode::from(LACKING),
+            _ => ExitCode::SUCCESS,
+        })
+    }
+
+    /// The groups that the flags name. None at all is an error: who misspells a tag must not hear that all is well.
+    async fn groups(&self) -> anyhow::Result<Vec<Group>> {
+        let filter = |text: &String| match text.split_once('=') {
+            Some((key, value)) => GroupFilter::Tag(key.to_owned(), value.to_owned()),
+            None => GroupFilter::TagKey(text.clone()),
+        };
+        let filters: Vec<_> = self.args.asg_tag.iter().map(filter).collect();
+        let mut groups = self.scaling.groups(&filters).await.map_err(allowed).context("nothing was changed")?;
+        if groups.is_empty() && !filters.is_empty() {
+            anyhow::bail!(
+                "no Auto Scaling group has the tag {}; look at the tag and the region. Nothing was changed",
+                self.args.asg_tag.join(" and ")
+            );
+        }
+        for name in &self.args.asg {
+            let found = self.scaling.group(&GroupName::from(name.as_str())).await.map_err(allowed).context("nothing was changed")?;
+            let group = found.with_context(|| format!("there is no Auto Scaling group `{name}` in the region; nothing was changed"))?;
+            if !groups.iter().any(|g| g.group == group.group) {
+                groups.push(group);
+            }
+        }
+        Ok(groups)
+    }
+
+    async fn enroll(&mut self, groups: &[Group]) -> anyhow::Result<Tally> {
+        let args = self.args;
+        let wish =
+            Wish { prefix: args.hook_name.clone(), launch: args.launch, heartbeat_timeout: args.heartbeat_timeout, metadata: args.metadata.clone() };
+        let mut tally = Tally::default();
+        for group in groups {
+            let steps = match self.scaling.hooks(&group.group).await {
+                Ok(hooks) => plan(&wish, &hooks),
+                Err(error) => {
+                    self.fail(&mut tally, &group.group, error)?;
+                    continue;
+                }
+            };
+            for step in steps {
+                self.say(&format!("{}: {}", group.group, step.words()))?;
+                tally.open += usize::from(step.is_work());
+                if args.yes {
+                    self.put(&mut tally, &group.group, &step).await?;
+                }
+            }
+        }
+        Ok(tally)
+    }
+
+    async fn put(&mut self, tally: &mut Tally, group: &GroupName, step: &Step) -> anyhow::Result<()> {
+        let Some(hook) = step.wanted() else { return Ok(()) };
+        match self.scaling.put_hook(group, hook).await {
+            Ok(()) => tally.done += 1,
+            Err(error) => self.fail(tally, group, error)?,
+        }
+        Ok(())
+    }
+
+    async fn remove(&mut self, groups: &[Group]) -> anyhow::Result<Tally> {
+        let mut tally = Tally::default();
+        let until = Instant::now() + self.args.wait.unwrap_or_default();
+        for group in groups {
+            let (name, mut told) = (&group.group, false);
+            let mut seen = Some(group.clone());
+            while let Some(now) = seen.take() {
+                let all = match self.scaling.hooks(name).await {
+                    Ok(hooks) => removals(&self.args.hook_name, &now, &hooks),
+                    Err(error) => {
+                        self.fail(&mut tally, name, error)?;
+                        break;
+                    }
+                };
+                let waits = all.iter().any(|r| !r.waiting.is_empty());
+                if self.args.yes && self.args.wait.is_some() && waits && Instant::now() < until {
+                    if !std::mem::replace(&mut told, true) {
+                        let most = duration_text(self.args.wait.unwrap_or_default());
+                        self.say(&format!("{name}: waiting for {} ({most} at most)", waiting(&all)))?;
+                    }
+                    tokio::time::sleep(LOOK).await;
+                    match self.scaling.group(name).await {
+                        Ok(later) => seen = later,
+                        // It goes on waiting on what was last seen: nothing is deleted on no answer.
+                        Err(error) if error.outcome() != Outcome::Denied => seen = Some(now),
+                        Err(error) => self.fail(&mut tally, name, error)?,
+                    }
+                    continue;
+                }
+                for removal in &all {
+                    self.delete(&mut tally, name, removal).await?;
+                }
+                if all.is_empty() {
+                    self.say(&format!("{name}: it has no hook {} or {}-...", self.args.hook_name, self.args.hook_name))?;
+                }
+            }
+        }
+        Ok(tally)
+    }
+
+    async fn delete(&mut self, tally: &mut Tally, group: &GroupName, removal: &Removal) -> anyhow::Result<()> {
+        let Removal { hook, transition, waiting } = removal;
+        let who = waiting.join(", ");
+        tally.open += 1;
+        if waiting.is_empty() || self.args.now {
+            let price = if waiting.is_empty() { String::new() } else { format!("; {who} waits, and {}", fate(*transition)) };
+            self.say(&format!("{group}: remove {hook}{price}"))?;
+            if !self.args.yes {
+                return Ok(());
+            }
+            match self.scaling.delete_hook(group, hook).await {
+                Ok(()) => tally.done += 1,
+                Err(error) => self.fail(tally, group, error)?,
+            }
+            return Ok(());
+        }
+        let late = if self.args.wait.is_some() && self.args.yes { "still " } else { "" };
+        self.say(&format!(
+            "{group}: {hook} is not removed: {who} {late}waits, and without its hook {}. --wait waits for it, --now does not",
+            fate(*transition)
+        ))?;
+        tally.failed += 1;
+        Ok(())
+    }
+
+    fn fail(&mut self, tally: &mut Tally, group: &GroupName, error: AwsError) -> anyhow::Result<()> {
+        tally.failed += 1;
+        self.say(&format!("{group}: {:#}", allowed(error)))
+    }
+
+    fn say(&mut self, text: &str) -> anyhow::Result<()> {
+        writeln!(self.out, "{text}").context("cannot write to standard output")
+    }
+}
+
+fn waiting(all: &[Removal]) -> String {
+    all.iter().flat_map(|r| r.waiting.iter().map(String::as_str)).collect::<Vec<_>>().join(", ")
+}
+
+/// What is denied here is the person's own right, not that of the service.
+fn allowed(error: AwsError) -> anyhow::Error {
+    if error.outcome() != Outcome::Denied {
+        return error.into();
+    }
+    let permission = error.api().permission();
+    anyhow::Error::from(error).context(format!("your credentials need {permission} (docs/uninstall.md has the policy)"))
+}

@@ -1,0 +1,208 @@
+//! Which hooks are to be made, changed or removed. Nothing here asks anybody.
+
+use std::time::Duration;
+
+use crate::{
+    aws::{Group, Hook, HookResult, Transition},
+    config::duration_text,
+    domain::{HookName, seconds},
+};
+
+/// What a group is to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wish {
+    /// What the names of our hooks are, or begin with before a dash.
+    pub(super) prefix: String,
+    /// A hook for launches too.
+    pub(super) launch: bool,
+    pub(super) heartbeat_timeout: Duration,
+    pub(super) metadata: Option<String>,
+}
+
+/// What is to be done about one hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It is not there.
+    Add(Hook),
+    /// It is there with other settings.
+    Change { to: Hook, what: String },
+    /// It is there as it should be.
+    Keep(HookName),
+    /// It is there with other settings, and not changed: why.
+    Leave(HookName, String),
+}
+
+impl Step {
+    /// Something is to be done.
+    pub(super) const fn is_work(&self) -> bool {
+        matches!(self, Self::Add(_) | Self::Change { .. })
+    }
+
+    /// The hook as it is to be.
+    pub(super) const fn wanted(&self) -> Option<&Hook> {
+        match self {
+            Self::Add(hook) | Self::Change { to: hook, .. } => Some(hook),
+            Self::Keep(_) | Self::Leave(..) => None,
+        }
+    }
+
+    pub(super) fn words(&self) -> String {
+        match self {
+            Self::Add(hook) => format!(
+                "add {} ({}, heartbeat {}, then {})",
+                hook.hook,
+                hook.transition.word(),
+                duration_text(hook.heartbeat_timeout),
+                hook.default_result.as_str()
+            ),
+            Self::Change { to, what } => format!("change {}: {what}", to.hook),
+            Self::Keep(name) => format!("{name} is there"),
+            Self::Leave(name, why) => format!("{name} is left as it is: {why}"),
+        }
+    }
+}
+
+/// A hook of this name is ours.
+pub(super) fn is_ours(prefix: &str, name: &HookName) -> bool {
+    name.as_str().strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+/// What is to be done for a group with these hooks.
+pub(super) fn plan(wish: &Wish, hooks: &[Hook]) -> Vec<Step> {
+    let transitions = [Some(Transition::Terminating), wish.launch.then_some(Transition::Launching)];
+    transitions.into_iter().flatten().map(|transition| step(wish, transition, hooks)).collect()
+}
+
+fn step(wish: &Wish, transition: Transition, hooks: &[Hook]) -> Step {
+    let there = hooks.iter().find(|h| h.transition == transition && is_ours(&wish.prefix, &h.hook));
+    let Some(there) = there else {
+        return Step::Add(Hook {
+            hook: format!("{}-{}", wish.prefix, transition.word()).into(),
+            transition,
+            heartbeat_timeout: wish.heartbeat_timeout,
+            global_timeout: (wish.heartbeat_timeout * 100).min(seconds(48 * 3600)),
+            // For launches too: with ABANDON a hook that nobody answers makes every new instance go again.
+            default_result: HookResult::Continue,
+            metadata: wish.metadata.clone(),
+            target: None,
+        });
+    };
+    let metadata = wish.metadata.clone().or_else(|| there.metadata.clone());
+    let to = Hook { heartbeat_timeout: wish.heartbeat_timeout, default_result: HookResult::Continue, metadata, ..there.clone() };
+    let what = differences(there, &to);
+    if what.is_empty() {
+        return Step::Keep(there.hook.clone());
+    }
+    if let Some(target) = &there.target {
+        let why = format!("it tells {target} by itself, which a change could end; by hand: {what}");
+        return Step::Leave(there.hook.clone(), why);
+    }
+    Step::Change { to, what }
+}
+
+fn differences(from: &Hook, to: &Hook) -> String {
+    let mut all = Vec::new();
+    if from.heartbeat_timeout != to.heartbeat_timeout {
+        all.push(format!("heartbeat {} to {}", duration_text(from.heartbeat_timeout), duration_text(to.heartbeat_timeout)));
+    }
+    if from.default_result != to.default_result {
+        all.push(format!("default result {} to {}", from.default_result.as_str(), to.default_result.as_str()));
+    }
+    if from.metadata != to.metadata {
+        all.push("metadata".to_owned());
+    }
+    all.join(", ")
+}
+
+/// A hook of ours that is to go, and the instances for which AWS would end its wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Removal {
+    pub(super) hook: HookName,
+    pub(super) transition: Transition,
+    pub(super) waiting: Vec<String>,
+}
+
+/// Which hooks of a group are to go. An instance that waits may wait in another hook: which, AWS does not say.
+pub(super) fn removals(prefix: &str, group: &Group, hooks: &[Hook]) -> Vec<Removal> {
+    let ours = hooks.iter().filter(|h| is_ours(prefix, &h.hook));
+    ours.map(|h| Removal {
+        hook: h.hook.clone(),
+        transition: h.transition,
+        waiting: group.waiting(h.transition).into_iter().map(str::to_owned).collect(),
+    })
+    .collect()
+}
+
+/// What AWS does to instances whose hook is deleted under them.
+pub(super) const fn fate(transition: Transition) -> &'static str {
+    match transition {
+        Transition::Terminating => "is terminated at once, drained or not",
+        Transition::Launching => "is abandoned: terminated before it ever served",
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "what is not there fails the test")]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn wish() -> Wish {
+        Wish { prefix: "sundown".to_owned(), launch: false, heartbeat_timeout: seconds(300), metadata: None }
+    }
+
+    fn hook(name: &str) -> Hook {
+        let Some(Step::Add(hook)) = plan(&wish(), &[]).pop() else { panic!("a hook that is not there is added") };
+        Hook { hook: name.into(), ..hook }
+    }
+
+    fn words(wish: &Wish, hooks: &[Hook]) -> Vec<String> {
+        plan(wish, hooks).iter().map(Step::words).collect()
+    }
+
+    #[test]
+    fn a_group_gets_the_hooks_that_it_lacks_and_no_others() {
+        let add = "add sundown-terminate (terminate, heartbeat 5m, then CONTINUE)";
+        let both = Wish { launch: true, ..wish() };
+        let launch = Hook { transition: Transition::Launching, ..hook("sundown-launch") };
+        for (wish, hooks, expected) in [
+            (wish(), vec![], vec![add]),
+            (wish(), vec![hook("Terminate-LC-Hook"), hook("sundowner")], vec![add]),
+            (wish(), vec![launch.clone()], vec![add]),
+            (wish(), vec![hook("sundown-terminate")], vec!["sundown-terminate is there"]),
+            (wish(), vec![hook("sundown")], vec!["sundown is there"]),
+            (both.clone(), vec![hook("sundown")], vec!["sundown is there", "add sundown-launch (launch, heartbeat 5m, then CONTINUE)"]),
+            (both, vec![hook("sundown"), launch], vec!["sundown is there", "sundown-launch is there"]),
+        ] {
+            assert_eq!(words(&wish, &hooks), expected, "{wish:?} {hooks:?}");
+        }
+    }
+
+    #[test]
+    fn a_hook_with_other_settings_is_changed_unless_it_tells_somebody_itself() {
+        let short = Hook { heartbeat_timeout: seconds(60), default_result: HookResult::Abandon, ..hook("sundown-terminate") };
+        let what = "heartbeat 1m to 5m, default result ABANDON to CONTINUE";
+        assert_eq!(words(&wish(), std::slice::from_ref(&short)), [format!("change sundown-terminate: {what}")]);
+        let telling = Hook { target: Some("arn:aws:sqs:eu-west-1:1:q".to_owned()), ..short };
+        let steps = plan(&wish(), &[telling]);
+        assert!(!steps[0].is_work() && steps[0].wanted().is_none() && steps[0].words().contains(what), "{}", steps[0].words());
+        // Metadata that nobody asked to change stays.
+        let noted = Hook { metadata: Some("x".to_owned()), ..hook("sundown-terminate") };
+        assert_eq!(words(&wish(), std::slice::from_ref(&noted)), ["sundown-terminate is there"]);
+        let other = Wish { metadata: Some("y".to_owned()), ..wish() };
+        assert_eq!(words(&other, &[noted]), ["change sundown-terminate: metadata"]);
+    }
+
+    #[test]
+    fn what_is_removed_is_ours_with_those_that_wait_in_its_transition() {
+        let member = |id: &str, state: &str| (id.to_owned(), state.to_owned());
+        let members =
+            vec![member("i-1", "InService"), member("i-2", "Terminating:Wait"), member("i-3", "Pending:Wait"), member("i-4", "Terminating:Proceed")];
+        let group = Group { group: "asg".into(), tags: BTreeMap::new(), members };
+        let launch = Hook { transition: Transition::Launching, ..hook("sundown-launch") };
+        let all = removals("sundown", &group, &[hook("sundown-terminate"), launch, hook("Terminate-LC-Hook")]);
+        let told: Vec<_> = all.iter().map(|r| (r.hook.as_str(), r.waiting.join(","))).collect();
+        assert_eq!(told, [("sundown-terminate", "i-2".to_owned()), ("sundown-launch", "i-3".to_owned())]);
+    }
+}

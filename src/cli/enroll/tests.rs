@@ -1,0 +1,141 @@
+//! Against the embedded AWS, in paused time.
+
+use std::{future::Future, sync::Arc};
+
+use clap::{Args as _, Command, FromArgMatches as _};
+
+use super::*;
+use crate::{
+    aws::Clients,
+    controller::{Clock, Spawner},
+    domain::Moment,
+    sim::aws::{EmbeddedAws, GroupSpec, HookSpec, Settings, Verdict},
+};
+
+struct World {
+    aws: EmbeddedAws,
+    clients: Clients,
+    _spawner: Spawner,
+}
+
+impl World {
+    fn new() -> Self {
+        let (spawner, clock) = (Spawner::new(), Clock::starting_at(Moment::UNIX_EPOCH));
+        let aws = EmbeddedAws::start(clock, Settings::default(), &spawner);
+        let clients = Clients::from_config(&aws.sdk_config(), clock, Arc::new(()));
+        let world = Self { aws, clients, _spawner: spawner };
+        world.group("a", "shop");
+        world.group("b", "shop");
+        world.group("other", "bank");
+        world
+    }
+
+    fn group(&self, name: &str, team: &str) -> Vec<String> {
+        self.aws.create_group(GroupSpec { replace_after: None, ..GroupSpec::new(name, 2) }.tag("team", team))
+    }
+
+    /// What it says, and its exit code.
+    async fn enroll(&self, flags: &[&str]) -> (String, ExitCode) {
+        let (text, code) = self.try_enroll(flags).await;
+        (text, code.unwrap())
+    }
+
+    fn try_enroll(&self, flags: &[&str]) -> impl Future<Output = (String, anyhow::Result<ExitCode>)> {
+        let command = EnrollArgs::augment_args(Command::new("enroll").no_binary_name(true));
+        let args = EnrollArgs::from_arg_matches(&command.get_matches_from(flags)).unwrap();
+        async move {
+            let mut out = Vec::new();
+            let code = Enrolling { args: &args, scaling: self.clients.autoscaling(), out: &mut out }.run().await;
+            (String::from_utf8(out).unwrap(), code)
+        }
+    }
+
+    async fn hooks(&self, group: &str) -> Vec<String> {
+        let hooks = self.clients.autoscaling().hooks(&group.into()).await.unwrap();
+        hooks.into_iter().map(|h| format!("{} {} {}", h.hook, duration_text(h.heartbeat_timeout), h.default_result.as_str())).collect()
+    }
+}
+
+fn is(code: ExitCode, expected: u8) -> bool {
+    code == ExitCode::from(expected)
+}
+
+const SHOP: &str = "--asg-tag=team=shop";
+
+#[tokio::test(start_paused = true)]
+async fn it_is_dry_until_yes_and_then_does_it_once() {
+    let world = World::new();
+    let (said, code) = world.enroll(&[SHOP]).await;
+    assert!(is(code, 0) && said.contains("a: add sundown-terminate") && said.contains("b: add") && said.ends_with("--yes does it.\n"), "{said}");
+    assert_eq!(world.aws.count("autoscaling:PutLifecycleHook"), 0);
+    let (said, code) = world.enroll(&[SHOP, "--check"]).await;
+    assert!(is(code, 2), "{said}");
+    let (said, code) = world.enroll(&[SHOP, "--yes"]).await;
+    assert!(is(code, 0) && said.ends_with("2 hooks made or changed.\n"), "{said}");
+    assert_eq!(world.hooks("a").await, ["sundown-terminate 5m CONTINUE"]);
+    assert!(world.hooks("other").await.is_empty(), "a group that was not asked for");
+    for flags in [&[SHOP, "--yes"][..], &[SHOP, "--check"]] {
+        let (said, code) = world.enroll(flags).await;
+        assert!(is(code, 0) && said.ends_with("There is nothing to do.\n"), "{said}");
+    }
+    assert_eq!(world.aws.count("autoscaling:PutLifecycleHook"), 2);
+    let (_, code) = world.enroll(&[SHOP, "--heartbeat-timeout", "10m", "--launch", "--yes"]).await;
+    assert!(is(code, 0));
+    assert_eq!(world.hooks("b").await, ["sundown-launch 10m CONTINUE", "sundown-terminate 10m CONTINUE"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tag_that_no_group_has_and_a_group_that_is_not_there_are_errors() {
+    let world = World::new();
+    for (flag, word) in [("--asg-tag=team=ship", "team=ship"), ("--asg=c", "`c`")] {
+        let (_, result) = world.try_enroll(&[flag, "--check"]).await;
+        let error = format!("{:#}", result.unwrap_err());
+        assert!(error.contains(word) && error.to_lowercase().contains("nothing was changed"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_denied_is_named_and_the_next_group_is_tried() {
+    use crate::sim::aws::{Fault, FaultRule, How};
+    let world = World::new();
+    world.aws.fault(FaultRule::new("autoscaling:PutLifecycleHook", Fault::AccessDenied, How::Always).about("a/*"));
+    let (said, code) = world.enroll(&[SHOP, "--yes"]).await;
+    assert!(is(code, 1) && said.contains("a: your credentials need autoscaling:PutLifecycleHook") && said.contains("1 hooks made"), "{said}");
+    assert!(world.hooks("a").await.is_empty() && world.hooks("b").await.len() == 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hooks_are_removed_where_nobody_waits_and_refused_where_somebody_does() {
+    let world = World::new();
+    world.enroll(&[SHOP, "--yes"]).await;
+    world.aws.put_hook("a", HookSpec::terminating("Terminate-LC-Hook"));
+    let going = world.aws.scale_in("a", 1).remove(0);
+    let (said, code) = world.enroll(&[SHOP, "--remove"]).await;
+    assert!(is(code, 1) && said.contains(&format!("a: sundown-terminate is not removed: {going} waits")) && said.contains("b: remove"), "{said}");
+    assert_eq!(world.aws.count("autoscaling:DeleteLifecycleHook"), 0);
+    let (said, code) = world.enroll(&[SHOP, "--remove", "--yes"]).await;
+    assert!(is(code, 1) && said.ends_with("1 hooks removed.\n"), "{said}");
+    assert_eq!((world.hooks("a").await.len(), world.hooks("b").await.len()), (2, 0));
+    assert!(world.aws.actions().iter().all(|a| a.end.is_none()), "the drain goes on");
+    let (said, code) = world.enroll(&[SHOP, "--remove", "--now", "--yes"]).await;
+    assert!(is(code, 0) && said.contains(&format!("{going} waits, and is terminated at once")) && said.contains("b: it has no hook"), "{said}");
+    assert_eq!(world.hooks("a").await, ["Terminate-LC-Hook 1h ABANDON"], "only ours");
+    let ends: Vec<_> = world.aws.actions().into_iter().filter(|a| a.hook == "sundown-terminate").map(|a| a.end.unwrap().verdict).collect();
+    assert_eq!(ends, [Verdict::Removed]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wait_waits_for_the_drain_and_not_longer_than_told() {
+    let world = World::new();
+    world.enroll(&["--asg=a", "--yes"]).await;
+    let going = world.aws.scale_in("a", 1).remove(0);
+    let began = Instant::now();
+    let (said, code) = world.enroll(&["--asg=a", "--remove", "--wait=2m", "--yes"]).await;
+    assert!(is(code, 1) && said.contains(&format!("{going} still waits")), "{said}");
+    assert!((seconds(120)..seconds(135)).contains(&began.elapsed()), "{:?}", began.elapsed());
+    // The hook runs out after 5 min, and then nobody waits.
+    let (said, code) = world.enroll(&["--asg=a", "--remove", "--wait", "--yes"]).await;
+    assert!(is(code, 0) && said.contains("waiting for") && said.ends_with("1 hooks removed.\n"), "{said}");
+    assert!((seconds(300)..seconds(315)).contains(&began.elapsed()), "{:?}", began.elapsed());
+    assert_eq!(world.aws.actions()[0].end.as_ref().unwrap().verdict, Verdict::TimedOut(crate::sim::aws::HookResult::Continue));
+}

@@ -1,0 +1,54 @@
+//! What the commands of people have in common: a runtime, a client for AWS with their credentials, words on standard output.
+
+use std::{io::Write as _, sync::Arc};
+
+use crate::{
+    aws::{self, Clients},
+    config::{AwsArgs, ConfigError},
+    controller::{Clock, Random},
+};
+
+/// Runs a command to its end.
+pub(super) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+}
+
+/// AWS, as the environment says whose credentials and which region; `region` where the flags say none.
+pub(super) async fn connect(args: &AwsArgs, region: Option<&str>) -> anyhow::Result<Clients> {
+    let given = |value: &Option<String>| value.clone().filter(|v| !v.trim().is_empty());
+    let region = given(&args.region).or_else(|| region.map(str::to_owned));
+    let base = aws::load(&aws::Options { region, endpoint_url: given(&args.aws_endpoint_url) }).await?;
+    if base.region().is_none() {
+        return Err(ConfigError::no_region().into());
+    }
+    Ok(Clients::from_config(&base, Clock::system(), Arc::new(())))
+}
+
+/// A random UUID of version 4.
+pub(super) fn uuid(random: &Random) -> String {
+    let part = |bits: u32| random.below(1 << bits);
+    format!("{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}", part(32), part(16), part(12), 0x8000 | part(14), part(48))
+}
+
+/// A line on standard output.
+pub(super) fn say(text: &str) {
+    writeln!(std::io::stdout(), "{text}").ok();
+}
+
+#[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "what is not there fails the test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_has_36_characters_and_is_of_version_4() {
+        let random = Random::seeded(1);
+        for _ in 0..100 {
+            let id = uuid(&random);
+            let parts: Vec<_> = id.split('-').map(str::len).collect();
+            assert_eq!(parts, [8, 4, 4, 4, 12], "{id}");
+            assert!(id.as_bytes()[14] == b'4' && b"89ab".contains(&id.as_bytes()[19]), "{id}");
+        }
+        assert_ne!(uuid(&random), uuid(&random));
+    }
+}

@@ -1,0 +1,169 @@
+//! What a test event looks like: as AWS's own of that kind, but for its source. Nothing here asks anybody.
+
+use clap::ValueEnum;
+use serde_json::{Value, json};
+
+use crate::{
+    domain::{InstanceId, Moment, MomentExt as _, seconds},
+    interruption::TEST_SOURCE,
+};
+
+/// Of which kind a test is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Kind {
+    /// A terminate hook waits
+    Terminate,
+    /// A launch hook waits
+    Launch,
+    /// A spot interruption in two minutes
+    Spot,
+    /// A capacity reservation is taken back in two minutes
+    Capacity,
+    /// A rebalance recommendation
+    Rebalance,
+    /// The instance is stopping
+    State,
+    /// AWS Health announces a retirement
+    Health,
+}
+
+impl Kind {
+    /// `detail-type`.
+    pub(super) const fn detail_type(self) -> &'static str {
+        match self {
+            Self::Terminate => "EC2 Instance-terminate Lifecycle Action",
+            Self::Launch => "EC2 Instance-launch Lifecycle Action",
+            Self::Spot => "EC2 Spot Instance Interruption Warning",
+            Self::Capacity => "EC2 Capacity Reservation Instance Interruption Warning",
+            Self::Rebalance => "EC2 Instance Rebalance Recommendation",
+            Self::State => "EC2 Instance State-change Notification",
+            Self::Health => "AWS Health Event",
+        }
+    }
+
+    /// A lifecycle hook is in it.
+    pub(super) const fn has_hook(self) -> bool {
+        matches!(self, Self::Terminate | Self::Launch)
+    }
+}
+
+/// What a test is about.
+#[derive(Debug, Clone)]
+pub(super) struct About<'a> {
+    pub(super) kind: Kind,
+    pub(super) instance: &'a InstanceId,
+    /// Group and hook, of a kind that has one.
+    pub(super) hook: Option<(&'a str, &'a str)>,
+    pub(super) region: &'a str,
+    pub(super) account: &'a str,
+    pub(super) now: Moment,
+    /// A made-up token or id.
+    pub(super) token: &'a str,
+    pub(super) real: bool,
+}
+
+/// `detail`.
+pub(super) fn detail(about: &About<'_>) -> Value {
+    let instance = about.instance.as_str();
+    let mut detail = match about.kind {
+        Kind::Terminate | Kind::Launch => hook(about),
+        Kind::Spot => json!({ "instance-id": instance, "instance-action": "terminate" }),
+        Kind::Capacity => {
+            json!({ "instance-id": instance, "instance-action": "terminate", "instance-termination-time": text(about.now.plus(seconds(120))) })
+        }
+        Kind::Rebalance => json!({ "instance-id": instance }),
+        Kind::State => json!({ "instance-id": instance, "state": "stopping" }),
+        Kind::Health => json!({
+            "eventArn": format!("arn:aws:health:{}::event/EC2/AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED/{}", about.region, about.token),
+            "service": "EC2", "eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED", "eventTypeCategory": "scheduledChange",
+            "startTime": about.now.plus(seconds(14 * 24 * 3600)).strftime("%a, %d %b %Y %H:%M:%S GMT").to_string(), "statusCode": "upcoming",
+            "eventRegion": about.region, "affectedAccount": about.account,
+            "eventDescription": [{ "language": "en_US", "latestDescription": "A test of Sundown." }],
+            "affectedEntities": [{ "entityValue": instance }],
+        }),
+    };
+    if let Some(detail) = detail.as_object_mut() {
+        detail.insert("sundown".to_owned(), json!({ "test": true, "real": about.real }));
+    }
+    detail
+}
+
+fn hook(about: &About<'_>) -> Value {
+    let (group, hook) = about.hook.unwrap_or_default();
+    let (transition, origin, destination) = match about.kind {
+        Kind::Launch => ("autoscaling:EC2_INSTANCE_LAUNCHING", "EC2", "AutoScalingGroup"),
+        _ => ("autoscaling:EC2_INSTANCE_TERMINATING", "AutoScalingGroup", "EC2"),
+    };
+    json!({
+        "LifecycleActionToken": about.token, "AutoScalingGroupName": group, "LifecycleHookName": hook, "EC2InstanceId": about.instance.as_str(),
+        "LifecycleTransition": transition, "Origin": origin, "Destination": destination,
+    })
+}
+
+/// `resources`.
+pub(super) fn resources(about: &About<'_>) -> Vec<String> {
+    let partition = match about.region {
+        region if region.starts_with("cn-") => "aws-cn",
+        region if region.starts_with("us-gov-") => "aws-us-gov",
+        _ => "aws",
+    };
+    match about.kind {
+        Kind::Health => vec![about.instance.to_string()],
+        _ => vec![format!("arn:{partition}:ec2:{}:{}:instance/{}", about.region, about.account, about.instance)],
+    }
+}
+
+/// The whole event, as EventBridge would bring it: for a queue, and to be looked at.
+pub(super) fn whole(about: &About<'_>, id: &str) -> Value {
+    json!({
+        "version": "0", "id": id, "detail-type": about.kind.detail_type(), "source": TEST_SOURCE, "account": about.account,
+        "time": text(about.now), "region": about.region, "resources": resources(about), "detail": detail(about),
+    })
+}
+
+fn text(moment: Moment) -> String {
+    moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        domain::Kind as Said,
+        interruption::{Parsed, parse},
+    };
+
+    #[test]
+    fn every_kind_is_read_as_a_test_of_it_and_never_as_the_real_one() {
+        let instance: InstanceId = "i-0123456789abcdef0".parse().unwrap();
+        let kinds = Kind::value_variants();
+        assert_eq!(kinds.len(), 7);
+        for (kind, real) in kinds.iter().flat_map(|k| [(*k, false), (*k, true)]) {
+            let about = About {
+                kind,
+                instance: &instance,
+                hook: Some(("asg", "sundown-terminate")),
+                region: "eu-west-1",
+                account: "123456789012",
+                now: "2026-01-05T09:00:00Z".parse().unwrap(),
+                token: "71514b9d-6a40-4b26-8523-05e7ee35fa40",
+                real,
+            };
+            let body = whole(&about, "b2f3e6c2-0001-4b26-8523-05e7ee35fa40").to_string();
+            let Ok(Parsed::Test(test)) = parse(&body) else { panic!("{kind:?}: {:?}", parse(&body)) };
+            let [only] = test.interruptions.as_slice() else { panic!("{kind:?}: {test:?}") };
+            assert_eq!((test.real, only.instance.clone(), only.time), (real, instance.clone(), Some(about.now)), "{kind:?}");
+            let said = match kind {
+                Kind::Terminate => Said::TerminateHook,
+                Kind::Launch => Said::LaunchHook,
+                Kind::Spot => Said::Spot,
+                Kind::Capacity => Said::Capacity,
+                Kind::Rebalance => Said::Rebalance,
+                Kind::State => Said::StateChange,
+                Kind::Health => Said::Health,
+            };
+            assert_eq!(only.kind(), said);
+            assert_eq!(only.hook().is_some_and(|h| h.token.is_some()), kind.has_hook());
+        }
+    }
+}

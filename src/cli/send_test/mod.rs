@@ -1,0 +1,152 @@
+//! `sundown send-test`: one test event, through the whole wire or straight to the queue. The service tells what it would do about it.
+
+mod event;
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use clap::{Args, ValueEnum};
+
+use self::event::{About, Kind, detail, resources, whole};
+use super::people::{block_on, connect, say, uuid};
+use crate::{
+    aws::{Clients, Outcome, PutEvent, Transition},
+    config::{AwsArgs, QueueUrl},
+    controller::{Clock, Random},
+    domain::{GroupName, InstanceId},
+    interruption::TEST_SOURCE,
+};
+
+/// The tag by which Auto Scaling says which group an instance is of.
+const GROUP_TAG: &str = "aws:autoscaling:groupName";
+/// What stands for the account where it cannot be asked.
+const NO_ACCOUNT: &str = "000000000000";
+
+/// The flags of `sundown send-test`.
+#[derive(Debug, Clone, Args)]
+pub(super) struct SendTestArgs {
+    /// The instance that it is about
+    #[arg(value_name = "INSTANCE")]
+    instance: InstanceId,
+    /// Of which kind it is
+    #[arg(long, value_enum, default_value_t = Kind::Spot)]
+    kind: Kind,
+    /// Which way it goes: through EventBridge, whose rules must match the source `sundown.test` (`enable_test_events` in the Terraform
+    /// module), or straight to the queue, whose policy must let you
+    #[arg(long, value_enum, default_value_t = Way::Events)]
+    to: Way,
+    /// URL of the queue, with --to queue
+    #[arg(long, env = "SUNDOWN_QUEUE_URL", value_name = "URL", value_delimiter = ',')]
+    queue_url: Vec<QueueUrl>,
+    /// The Auto Scaling group of a hook; else that of the instance
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
+    /// The hook; else the first of the group
+    #[arg(long, value_name = "NAME")]
+    hook: Option<String>,
+    /// Ask the service to act on it. It does so only while it runs with --accept-real-tests; otherwise it only tells what it would do
+    #[arg(long)]
+    real: bool,
+    /// Print the event and send nothing
+    #[arg(long)]
+    print: bool,
+    #[command(flatten)]
+    aws: AwsArgs,
+}
+
+/// Which way an event goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Way {
+    /// Through EventBridge and its rules.
+    Events,
+    /// Straight to the queue.
+    Queue,
+}
+
+/// Sends it. 0: sent; 1: not sent, and why.
+pub(super) fn main(args: &SendTestArgs) -> anyhow::Result<ExitCode> {
+    block_on(send(args))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn send(args: &SendTestArgs) -> anyhow::Result<()> {
+    let queue = args.queue_url.first();
+    if args.to == Way::Queue && queue.is_none() && !args.print {
+        bail!("--to queue needs --queue-url (SUNDOWN_QUEUE_URL)");
+    }
+    let clients = connect(&args.aws, queue.and_then(|q| q.region.as_deref())).await?;
+    let hook = if args.kind.has_hook() { Some(hook(args, &clients).await?) } else { None };
+    // The event would say whose it is; that it can be sent does not hang on it.
+    let account = clients.identity().await.map_or_else(|_| NO_ACCOUNT.to_owned(), |i| i.account);
+    let random = Random::from_entropy();
+    let (token, id) = (uuid(&random), uuid(&random));
+    let about = About {
+        kind: args.kind,
+        instance: &args.instance,
+        hook: hook.as_ref().map(|(group, hook)| (group.as_str(), hook.as_str())),
+        region: clients.region().unwrap_or_default(),
+        account: &account,
+        now: Clock::system().now(),
+        token: &token,
+        real: args.real,
+    };
+    if args.print {
+        say(&serde_json::to_string_pretty(&whole(&about, &id))?);
+        return Ok(());
+    }
+    if let (Way::Queue, Some(queue)) = (args.to, queue) {
+        let sent = clients.queue(&queue.url).send(&whole(&about, &id).to_string()).await;
+        sent.map_err(|error| remedy(error, "the queue's policy must list you among its senders"))?;
+        say(&format!("Test event {id} is on queue {}.", queue.name));
+    } else {
+        let (detail, resources) = (detail(&about), resources(&about));
+        let event = PutEvent { source: TEST_SOURCE, detail_type: args.kind.detail_type(), detail: &detail, resources: &resources };
+        let sent = clients.event_bridge().put_event(&event).await;
+        let id = sent.map_err(|error| remedy(error, "the policy for test events of the Terraform module has it"))?;
+        say(&format!("Test event {id} is on the default bus. It comes only through rules that match the source {TEST_SOURCE}."));
+    }
+    say(&format!(
+        "The leader tells within seconds what it would do: in its log (`Test event`), and in an Event of the node: \
+         kubectl get events -A --field-selector reason=TestReceived ({})",
+        args.instance
+    ));
+    Ok(())
+}
+
+/// What is denied here is the person's own right.
+fn remedy(error: crate::aws::AwsError, why: &str) -> anyhow::Error {
+    if error.outcome() != Outcome::Denied {
+        return error.into();
+    }
+    let permission = error.api().permission();
+    anyhow::Error::from(error).context(format!("your credentials need {permission}: {why}; nothing was sent"))
+}
+
+/// Group and hook: those given, else those of the instance.
+async fn hook(args: &SendTestArgs, clients: &Clients) -> anyhow::Result<(String, String)> {
+    if let (Some(group), Some(hook)) = (&args.group, &args.hook) {
+        return Ok((group.clone(), hook.clone()));
+    }
+    let group = match &args.group {
+        Some(group) => group.clone(),
+        None => group_of(args, clients).await?,
+    };
+    if let Some(hook) = &args.hook {
+        return Ok((group, hook.clone()));
+    }
+    let transition = if args.kind == Kind::Launch { Transition::Launching } else { Transition::Terminating };
+    let hooks = clients.autoscaling().hooks(&GroupName::from(group.as_str())).await.context("its hooks cannot be asked for: name one with --hook")?;
+    let of_kind: Vec<_> = hooks.into_iter().filter(|h| h.transition == transition).map(|h| h.hook.to_string()).collect();
+    let ours = of_kind.iter().find(|name| name.starts_with("sundown")).or_else(|| of_kind.first());
+    let hook = ours
+        .cloned()
+        .with_context(|| format!("group {group} has no {} hook: name one with --hook, or make it with `sundown enroll`", transition.word()))?;
+    Ok((group, hook))
+}
+
+async fn group_of(args: &SendTestArgs, clients: &Clients) -> anyhow::Result<String> {
+    let name_it = "name its group with --group";
+    let found = clients.ec2().describe_instances(std::slice::from_ref(&args.instance)).await.context(name_it)?;
+    let facts = found.into_iter().next().with_context(|| format!("there is no instance {} in the region; {name_it}", args.instance))?;
+    facts.tags.get(GROUP_TAG).cloned().with_context(|| format!("{} is in no Auto Scaling group; {name_it}", args.instance))
+}

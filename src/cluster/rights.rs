@@ -1,0 +1,75 @@
+//! What RBAC must allow for each request. One table: manifests are held against it, and `sundown check` asks for every row.
+
+use super::Target;
+
+/// A verb on a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Right {
+    /// The API group; empty for the core group.
+    pub group: &'static str,
+    /// The plural name.
+    pub resource: &'static str,
+    /// The subresource; empty where there is none.
+    pub subresource: &'static str,
+    /// The verb.
+    pub verb: &'static str,
+}
+
+const fn core(resource: &'static str, verb: &'static str) -> Right {
+    Right { group: "", resource, subresource: "", verb }
+}
+
+const fn of(group: &'static str, resource: &'static str, verb: &'static str) -> Right {
+    Right { group, resource, subresource: "", verb }
+}
+
+/// What a request of this kind needs.
+#[must_use]
+pub const fn rights(target: Target) -> &'static [Right] {
+    match target {
+        Target::ListNodes => const { &[core("nodes", "list")] },
+        Target::WatchNodes => const { &[core("nodes", "watch")] },
+        Target::GetNode => const { &[core("nodes", "get")] },
+        Target::PatchNode => const { &[core("nodes", "patch")] },
+        Target::ListPods => const { &[core("pods", "list")] },
+        Target::WatchPods => const { &[core("pods", "watch")] },
+        Target::Evict => const { &[Right { group: "", resource: "pods", subresource: "eviction", verb: "create" }] },
+        Target::DeletePod => const { &[core("pods", "delete")] },
+        Target::ListBudgets => const { &[of("policy", "poddisruptionbudgets", "list")] },
+        Target::WatchBudgets => const { &[of("policy", "poddisruptionbudgets", "watch")] },
+        Target::GetDaemonSet => const { &[of("apps", "daemonsets", "get")] },
+        Target::Event => const { &[core("events", "create"), core("events", "patch")] },
+    }
+}
+
+/// What is done with the Lease, in its own namespace (`lease/calls.rs`, `lease/pause.rs`).
+pub const LEASE_VERBS: [&str; 5] = ["create", "get", "patch", "update", "watch"];
+
+impl Right {
+    /// As people write it: `create pods/eviction`, `list poddisruptionbudgets.policy`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let group = if self.group.is_empty() { String::new() } else { format!(".{}", self.group) };
+        let subresource = if self.subresource.is_empty() { String::new() } else { format!("/{}", self.subresource) };
+        format!("{} {}{group}{subresource}", self.verb, self.resource)
+    }
+
+    /// It changes something.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        !matches!(self.verb, "get" | "list" | "watch")
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "what is not there fails the test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_are_told_as_kubectl_takes_them() {
+        assert_eq!(rights(Target::Evict)[0].words(), "create pods/eviction");
+        assert_eq!(rights(Target::ListBudgets)[0].words(), "list poddisruptionbudgets.policy");
+        assert!(rights(Target::Event).iter().all(Right::writes) && !rights(Target::GetNode)[0].writes());
+    }
+}

@@ -1,0 +1,235 @@
+//! `sundown check`: what it asks, what it makes of the answers, and that it changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use sundown::sim::{
+    aws::{Fault, FaultRule, GroupSpec, HookSpec, How, QueueSettings, Redrive, Rule},
+    http::loopback,
+    kube::Away,
+};
+
+use crate::stage::Stage;
+
+/// A world as the Terraform module makes it: a queue with all that belongs to it, its rule, a group with its hook.
+async fn sound(seed: u64) -> Stage {
+    let stage = Stage::new(seed).await;
+    stage.group(2);
+    let retention = std::time::Duration::from_hours(14 * 24);
+    stage.world.aws.create_queue("dead", QueueSettings { retention, ..QueueSettings::default() });
+    let redrive = Some(Redrive { queue: "dead".to_owned(), max_receives: 10 });
+    let settings = stage.world.aws.queue_settings(stage.world.queue()).unwrap();
+    stage.world.aws.create_queue(stage.world.queue(), QueueSettings { redrive, ..settings });
+    stage
+}
+
+/// Answers by their points: of several of one point the worst.
+struct Report {
+    code: Option<i32>,
+    findings: Vec<Value>,
+}
+
+impl Report {
+    fn answers(&self) -> BTreeMap<&str, &str> {
+        let mut all = BTreeMap::new();
+        for finding in &self.findings {
+            let (point, answer) = (finding["point"].as_str().unwrap(), finding["answer"].as_str().unwrap());
+            let worst = all.entry(point).or_insert(answer);
+            if *worst == "yes" {
+                *worst = answer;
+            }
+        }
+        all
+    }
+
+    /// Points that say anything but yes.
+    fn wrong(&self) -> BTreeSet<(&str, &str)> {
+        self.answers().into_iter().filter(|(_, answer)| *answer != "yes").collect()
+    }
+
+    fn at(&self, point: &str) -> &Value {
+        let at = |answer: &str| self.findings.iter().find(move |f| f["point"] == point && f["answer"] == answer);
+        at("no").or_else(|| at("cannot-tell")).or_else(|| at("yes")).unwrap_or_else(|| panic!("nothing of {point}"))
+    }
+}
+
+impl Stage {
+    async fn check(&self, flags: &[&str]) -> Report {
+        self.check_with(flags, &[]).await
+    }
+
+    async fn check_with(&self, flags: &[&str], variables: &[(&str, &str)]) -> Report {
+        let words: Vec<_> = ["check", "-o", "json"].into_iter().chain(flags.iter().copied()).collect();
+        let said = self.tool_with(&words, variables).await;
+        let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: «{}» «{}»", said.out, said.err));
+        Report { code: said.code, findings: report["findings"].as_array().unwrap().clone() }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_all_is_well_every_point_says_yes_and_nothing_is_changed() {
+    let stage = sound(60).await;
+    let mut sundown = stage.leader("sundown", &[]).await;
+    let readyz = format!("http://{}/readyz", sundown.admin().await);
+    stage.world.aws.clear_journal();
+    let report = stage.check(&["--readyz", &readyz]).await;
+    assert_eq!((report.wrong(), report.code), (BTreeSet::new(), Some(0)), "{:#?}", report.findings);
+    let points: Vec<_> = report.answers().into_keys().collect();
+    let all = [
+        "clock",
+        "credentials",
+        "group.scaling",
+        "groups",
+        "handlers",
+        "hook",
+        "hook.completion",
+        "hook.heartbeat",
+        "host",
+        "instances",
+        "kubernetes",
+        "proxy",
+        "queue",
+        "queue.delete",
+        "queue.encryption",
+        "queue.policy",
+        "queue.receive",
+        "queue.redrive",
+        "queue.retention",
+        "queue.senders",
+        "queue.visibility",
+        "rights",
+        "rule",
+        "rules",
+    ];
+    assert_eq!(points, all);
+    let changing = ["SendMessage", "PutLifecycleHook", "DeleteLifecycleHook", "PutEvents"];
+    for call in stage.world.aws.calls() {
+        assert!(!changing.iter().any(|c| call.api.ends_with(c)), "{}", call.api);
+    }
+    assert!(stage.world.aws.actions().is_empty() && stage.world.aws.deletions().is_empty());
+    // The same for people.
+    let said = stage.tool(&["check", "--readyz", &readyz]).await;
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    assert!(
+        said.out.contains("yes  queue.delete") && said.out.trim_end().ends_with("0 NO, 0 no (advice: it works without), 0 ? (cannot tell)"),
+        "{}",
+        said.out
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_permission_that_is_missing_is_named_with_its_remedy_and_the_other_points_are_asked() {
+    let stage = sound(61).await;
+    let points = stage.check(&["--receive"]).await.answers().len();
+    // What is denied; the point that says so, its answer, what its remedy names; points that then cannot be asked.
+    for (api, point, answer, named, without) in [
+        ("sqs:DeleteMessageBatch", "queue.delete", "no", "sqs:DeleteMessage ", 0),
+        ("sqs:ChangeMessageVisibilityBatch", "queue.visibility", "no", "sqs:ChangeMessageVisibility ", 0),
+        ("sqs:ReceiveMessage", "queue.receive", "no", "sqs:ReceiveMessage", 0),
+        ("sqs:GetQueueAttributes", "queue", "no", "sqs:GetQueueAttributes", 7),
+        ("autoscaling:RecordLifecycleActionHeartbeat", "hook.heartbeat", "no", "autoscaling:RecordLifecycleActionHeartbeat", 0),
+        ("autoscaling:CompleteLifecycleAction", "hook.completion", "no", "autoscaling:CompleteLifecycleAction", 0),
+        ("autoscaling:DescribeLifecycleHooks", "hook", "no", "autoscaling:DescribeLifecycleHooks", 3),
+        ("autoscaling:DescribeAutoScalingGroups", "groups", "no", "autoscaling:DescribeAutoScalingGroups", 4),
+        ("ec2:DescribeInstances", "instances", "no", "ec2:DescribeInstances", 0),
+        // The service does without these.
+        ("autoscaling:DescribePolicies", "group.scaling", "cannot-tell", "autoscaling:DescribePolicies", 0),
+        ("events:DescribeRule", "rule", "cannot-tell", "events:DescribeRule", 1),
+    ] {
+        let fault = stage.world.aws.fault(FaultRule::new(api, Fault::AccessDenied, How::Always));
+        let report = stage.check(&["--receive"]).await;
+        stage.world.aws.end_fault(fault);
+        assert_eq!(report.wrong(), BTreeSet::from([(point, answer)]), "{api}: {:#?}", report.findings);
+        assert_eq!(report.code, Some(i32::from(answer == "no")), "{api}");
+        let remedy = report.at(point)["remedy"].as_str().unwrap();
+        assert!(remedy.contains(named), "{api}: {remedy}");
+        assert_eq!(report.answers().len(), points - without, "{api}: {:?}", report.answers());
+    }
+    let forbidden = stage.world.kube.deny("delete", "pods");
+    let report = stage.check(&["--receive"]).await;
+    stage.world.kube.lift(forbidden);
+    assert_eq!((report.wrong(), report.code), (BTreeSet::from([("rights", "no")]), Some(1)));
+    assert_eq!(report.at("rights")["about"], "delete pods");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_away_keeps_no_other_point_from_being_asked() {
+    let stage = sound(62).await;
+    stage.world.aws.delete_queue(stage.world.queue());
+    let report = stage.check(&[]).await;
+    assert_eq!((report.at("queue")["answer"].as_str(), report.code), (Some("no"), Some(1)));
+    assert!(report.at("queue")["says"].as_str().unwrap().contains(stage.world.queue()), "{}", report.at("queue"));
+    assert_eq!((report.at("hook.heartbeat")["answer"].as_str(), report.at("rights")["answer"].as_str()), (Some("yes"), Some("yes")));
+
+    stage.world.kube.go_away(Away::Refusing);
+    let report = stage.check(&[]).await;
+    stage.world.kube.come_back();
+    assert_eq!(report.at("kubernetes")["answer"], "no");
+    assert_eq!(report.at("hook.heartbeat")["answer"], "yes");
+
+    let nowhere = format!("http://{}", loopback().await.unwrap().local_addr().unwrap());
+    let report = stage.check(&["--aws-endpoint-url", &nowhere]).await;
+    for point in ["credentials", "queue", "instances", "groups"] {
+        assert_eq!(report.at(point)["answer"], "cannot-tell", "{:#?}", report.findings);
+    }
+    assert_eq!(report.at("rights")["answer"], "yes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_without_a_hook_a_short_one_and_another_reader_are_told() {
+    let stage = sound(63).await;
+    stage.spot_group(1);
+    let short = HookSpec::launching("short").heartbeat_timeout(std::time::Duration::from_secs(30));
+    stage.world.add_group(GroupSpec { simple_policies: vec!["cpu".to_owned()], ..GroupSpec::new("old", 1) }, &[short]);
+    stage.world.aws.reroute(Rule { enabled: false, ..Rule::usual(stage.world.queue()) });
+    let reader = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "reader", "namespace": "ops" },
+        "spec": { "containers": [{ "name": "reader", "image": "reader", "args": [format!("--queue={}", stage.world.queue_url())] }] } });
+    stage.world.kube.put(reader);
+    let report = stage.check(&["--receive", "--drain-timeout", "48h"]).await;
+    let no = |point: &str| {
+        report.findings.iter().filter(|f| f["point"] == point && f["answer"] == "no").map(|f| f["about"].as_str().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(no("hook"), ["old", "spot"]);
+    assert_eq!(no("hook.timeout"), ["asg/drain", "old/short"]);
+    assert_eq!(no("hook.default"), ["old/short"]);
+    assert_eq!(no("group.scaling"), ["old"]);
+    assert_eq!(no("handlers"), ["ops/reader"]);
+    assert_eq!(no("rule"), [format!("{}-events", stage.world.queue())]);
+    assert_eq!(report.code, Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_go_through_the_proxy_and_no_proxy_is_kept_to() {
+    let stage = sound(64).await;
+    let (proxy, elsewhere) = (stage.aws_url(), "http://aws.example.test");
+    stage.world.aws.clear_journal();
+    // The embedded AWS answers as a proxy would: nobody else knows the host.
+    let through = [("HTTP_PROXY", proxy.as_str()), ("NO_PROXY", "127.0.0.1")];
+    let report = stage.check_with(&["--aws-endpoint-url", elsewhere, "--receive"], &through).await;
+    assert_eq!(report.at("queue")["answer"], "yes", "{:#?}", report.findings);
+    assert!(stage.world.aws.count("sqs:GetQueueAttributes") > 0);
+    assert_eq!((report.at("proxy")["answer"].as_str(), report.at("proxy")["needed"].as_bool()), (Some("no"), Some(false)));
+    assert!(report.at("host")["says"].as_str().unwrap().contains(&format!("through {proxy}")), "{}", report.at("host"));
+    let named = [("HTTP_PROXY", proxy.as_str()), ("NO_PROXY", "127.0.0.1,.example.test,169.254.170.23,fd00:ec2::23,169.254.169.254")];
+    let report = stage.check_with(&["--aws-endpoint-url", elsewhere], &named).await;
+    assert_eq!((report.at("proxy")["answer"].as_str(), report.at("queue")["answer"].as_str()), (Some("yes"), Some("cannot-tell")));
+    assert_eq!((report.at("host")["answer"].as_str(), report.at("host")["about"].as_str()), (Some("no"), Some("aws.example.test")));
+    let pod_identity = [through[0], through[1], ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://169.254.170.23/v1/credentials")];
+    let report = stage.check_with(&["--receive"], &pod_identity).await;
+    assert_eq!((report.at("proxy")["answer"].as_str(), report.at("proxy")["needed"].as_bool(), report.code), (Some("no"), Some(true), Some(1)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn receiving_costs_a_message_one_receive_and_is_asked_for_by_name() {
+    let stage = sound(65).await;
+    stage.world.aws.send_event(stage.world.queue(), "a message");
+    let count = || stage.world.aws.queue(stage.world.queue()).unwrap().messages[0].receive_count;
+    assert_eq!(stage.check(&[]).await.at("queue.receive")["answer"], "cannot-tell");
+    assert_eq!(count(), 0);
+    assert_eq!(stage.check(&["--receive"]).await.at("queue.receive")["answer"], "yes");
+    assert_eq!((count(), stage.in_queue()), (1, 1));
+    let wrong = stage.tool(&["check", "--max-pollers", "17"]).await;
+    assert_eq!(wrong.code, Some(2), "a setting that is wrong is told as by run: {}", wrong.err);
+    let help = stage.tool(&["check", "--help"]).await;
+    assert!(help.out.contains("counts one receive more"), "{}", help.out);
+}
