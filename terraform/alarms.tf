@@ -1,12 +1,15 @@
 locals {
   # CloudWatch has these two only where they are not zero, so no data is good news. What could not be sent to the queue of undelivered events is lost.
   rule_metrics = {
-    FailedInvocations              = "did not reach the queue; look into the queue of undelivered events, the queue's policy and its key"
+    FailedInvocations              = var.trial_queue ? "did not reach the queue or the trial queue, which count together; look into the queue of undelivered events, which has only those for the queue, into the policies and the key" : "did not reach the queue; look into the queue of undelivered events, the queue's policy and its key"
     InvocationsFailedToBeSentToDlq = "are lost: they reached neither the queue nor the queue of undelivered events"
   }
   rule_alarms = var.create && var.create_alarms ? {
     for pair in setproduct(local.rules, keys(local.rule_metrics)) : "${pair[0]}-${pair[1]}" => { rule = pair[0], metric = pair[1] }
   } : {}
+
+  # PutMetricAlarm overwrites an alarm of the same name without a word: with a prefix the name is that of a queue that is this module's alone.
+  alarm_prefix = var.use_name_prefix ? one(aws_sqs_queue.undelivered[*].name) : module.policy.names.queue
 
   letter_alarms = var.create && var.create_alarms ? merge(
     { undelivered = "EventBridge could not deliver an event to the queue" },
@@ -18,7 +21,7 @@ resource "aws_cloudwatch_metric_alarm" "rule" {
   for_each = local.rule_alarms
 
   region              = var.region
-  alarm_name          = "${module.policy.names.queue}-${each.key}"
+  alarm_name          = "${local.alarm_prefix}_${each.key}"
   alarm_description   = "Sundown in cluster ${var.cluster_name}: events of the rule ${each.value.rule} ${local.rule_metrics[each.value.metric]}."
   namespace           = "AWS/Events"
   metric_name         = each.value.metric
@@ -38,7 +41,7 @@ resource "aws_cloudwatch_metric_alarm" "letters" {
   for_each = local.letter_alarms
 
   region              = var.region
-  alarm_name          = "${module.policy.names.queue}-${each.key}"
+  alarm_name          = "${local.alarm_prefix}_${each.key}"
   alarm_description   = "Sundown in cluster ${var.cluster_name}: ${each.value}."
   namespace           = "AWS/SQS"
   metric_name         = "ApproximateNumberOfMessagesVisible"
@@ -55,11 +58,12 @@ resource "aws_cloudwatch_metric_alarm" "letters" {
 }
 
 resource "aws_cloudwatch_metric_alarm" "age" {
-  count = var.create && var.create_alarms ? 1 : 0
+  # While only a trial runs nobody is to read the queue; and the metrics of another account's queue are in that account.
+  count = var.create && var.create_alarms && !var.trial_only && !var.create_delivery_role ? 1 : 0
 
   region              = var.region
-  alarm_name          = "${module.policy.names.queue}-age"
-  alarm_description   = "Sundown in cluster ${var.cluster_name}: a message has waited for more than ${var.queue_age_alarm_seconds} s; nobody receives."
+  alarm_name          = "${local.alarm_prefix}_age"
+  alarm_description   = "Sundown in cluster ${var.cluster_name}: a message has waited for more than ${var.queue_age_alarm_seconds} s: nobody receives, or what is received is not decided."
   namespace           = "AWS/SQS"
   metric_name         = "ApproximateAgeOfOldestMessage"
   dimensions          = { QueueName = local.queue_name }

@@ -3,12 +3,23 @@ resource "aws_autoscaling_lifecycle_hook" "terminate" {
   for_each = { for key, group in var.autoscaling_groups : key => group if var.create && var.enable_hooks }
 
   region                 = var.region
-  name                   = "sundown-terminate"
+  name                   = local.hook_names.terminate
   autoscaling_group_name = each.value.name
   lifecycle_transition   = "autoscaling:EC2_INSTANCE_TERMINATING"
   heartbeat_timeout      = each.value.heartbeat_timeout
   default_result         = "CONTINUE"
   notification_metadata  = each.value.metadata
+
+  lifecycle {
+    precondition {
+      condition     = local.listened.terminate
+      error_message = "Group ${each.key} has a terminate hook, and events.terminate is false: nobody would hear of it, and each instance that goes would wait for ${each.value.heartbeat_timeout} s and not be drained."
+    }
+    precondition {
+      condition     = !var.trial_only
+      error_message = "trial_only: nobody answers hooks while only a trial runs, and each instance that goes would wait for its heartbeat timeout. Say enable_hooks = false."
+    }
+  }
 
   depends_on = [
     aws_cloudwatch_event_target.this,
@@ -23,7 +34,7 @@ resource "aws_autoscaling_lifecycle_hook" "launch" {
   for_each = { for key, group in var.autoscaling_groups : key => group if var.create && var.enable_hooks && group.launch }
 
   region                 = var.region
-  name                   = "sundown-launch"
+  name                   = local.hook_names.launch
   autoscaling_group_name = each.value.name
   lifecycle_transition   = "autoscaling:EC2_INSTANCE_LAUNCHING"
   heartbeat_timeout      = each.value.heartbeat_timeout

@@ -37,6 +37,13 @@ resource "aws_iam_policy" "this" {
   description = "What Sundown calls, for cluster ${var.cluster_name}"
   policy      = module.policy.service_policy
   tags        = var.tags
+
+  lifecycle {
+    precondition {
+      condition     = !var.limit_to_groups || length(var.autoscaling_groups) > 0
+      error_message = "limit_to_groups: autoscaling_groups names no group, so the role could answer no hook. Name the groups, or leave limit_to_groups false: groups are then known by their tags."
+    }
+  }
 }
 
 resource "aws_iam_role_policy_attachment" "this" {

@@ -1,13 +1,30 @@
 output "helm_values" {
   description = "Values of the Helm chart: `values = [yamlencode(module.sundown.helm_values)]`."
   value = {
-    aws    = { region = var.region }
-    config = { queueUrls = [for url in [local.queue_url] : url if url != null], clusterName = var.cluster_name }
+    aws = { region = var.region }
+    # Where the module makes the hooks, Sundown answers those and leaves the hooks of others alone.
+    config = merge(
+      { queueUrls = [for url in [local.queue_url] : url if url != null], clusterName = var.cluster_name },
+      { for key, hooks in { lifecycleHook = local.answered } : key => hooks if length(hooks) > 0 },
+    )
     serviceAccount = {
       name        = var.service_account
       annotations = { for key, arn in { "eks.amazonaws.com/role-arn" = local.role_arn } : key => arn if var.identity == "irsa" && var.create }
     }
   }
+}
+
+output "trial_helm_values" {
+  description = "Values of the chart for a trial beside what drains today, in the namespace `trial_namespace`; null without `trial_queue`."
+  value = local.create_trial ? {
+    aws = { region = var.region }
+    # All hooks: a trial is there to see those of others too.
+    config = { dryRun = true, queueUrls = aws_sqs_queue.trial[*].url, clusterName = var.cluster_name }
+    serviceAccount = {
+      name        = var.trial_service_account
+      annotations = { for arn in aws_iam_role.trial[*].arn : "eks.amazonaws.com/role-arn" => arn if var.identity == "irsa" }
+    }
+  } : null
 }
 
 output "queue_url" {
@@ -48,6 +65,16 @@ output "undelivered_queue_arn" {
 output "trial_queue_url" {
   description = "URL of the trial queue."
   value       = one(aws_sqs_queue.trial[*].url)
+}
+
+output "trial_role_arn" {
+  description = "ARN of the trial's role."
+  value       = one(aws_iam_role.trial[*].arn)
+}
+
+output "trial_policy_arn" {
+  description = "ARN of the policy of a trial, for a role that is made elsewhere."
+  value       = one(aws_iam_policy.trial[*].arn)
 }
 
 output "kms_key_arn" {

@@ -53,11 +53,35 @@ resource "aws_sqs_queue" "undelivered" {
   message_retention_seconds = 1209600
   sqs_managed_sse_enabled   = true
   tags                      = var.tags
+
+  # What is said of the queue must hold together before anything is made: every target needs this one.
+  lifecycle {
+    precondition {
+      condition     = var.create_queue || (var.queue_arn != null && var.queue_url != null)
+      error_message = "create_queue is false: queue_arn and queue_url must say which queue the rules fill and Sundown reads."
+    }
+    precondition {
+      condition     = local.queue_region == null || local.queue_region == var.region
+      error_message = "queue_arn: the queue is in ${coalesce(local.queue_region, "no region")}. It must be in ${var.region}, where the rules are: EventBridge sends to no queue of another region."
+    }
+    precondition {
+      condition     = var.create_delivery_role || local.queue_account == null || local.queue_account == local.account_id
+      error_message = "queue_arn: the queue is in account ${coalesce(local.queue_account, "-")}, the rules are in ${local.account_id}. Rules send to another account only as a role: create_delivery_role = true."
+    }
+    precondition {
+      condition     = !var.create_delivery_role || local.queue_account == null || local.queue_account != local.account_id
+      error_message = "create_delivery_role: the queue is in this account, and its policy denies everybody but the rules themselves: every event would be undelivered. The role is for a queue of another account (create_queue = false, queue_arn)."
+    }
+    precondition {
+      condition     = !var.trial_only || var.trial_queue
+      error_message = "trial_only: without trial_queue = true the rules fill no queue at all."
+    }
+  }
 }
 
 # For `sundown run --dry-run` beside what drains today. No redrive: in a dry run messages reappear.
 resource "aws_sqs_queue" "trial" {
-  count = var.create && var.trial_queue ? 1 : 0
+  count = local.create_trial ? 1 : 0
 
   region                     = var.region
   name                       = var.use_name_prefix ? null : module.policy.names.trial
@@ -94,7 +118,7 @@ resource "aws_sqs_queue_policy" "undelivered" {
 }
 
 resource "aws_sqs_queue_policy" "trial" {
-  count = var.create && var.trial_queue ? 1 : 0
+  count = local.create_trial ? 1 : 0
 
   region    = var.region
   queue_url = one(aws_sqs_queue.trial[*].url)

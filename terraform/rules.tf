@@ -11,7 +11,7 @@ resource "aws_cloudwatch_event_rule" "this" {
 }
 
 resource "aws_cloudwatch_event_target" "this" {
-  for_each = local.rules
+  for_each = local.sent_to_queue
 
   region    = var.region
   rule      = aws_cloudwatch_event_rule.this[each.key].name
@@ -28,13 +28,6 @@ resource "aws_cloudwatch_event_target" "this" {
     arn = one(aws_sqs_queue.undelivered[*].arn)
   }
 
-  lifecycle {
-    precondition {
-      condition     = var.create_queue || (var.queue_arn != null && var.queue_url != null)
-      error_message = "create_queue is false: queue_arn and queue_url must say which queue the rules fill and Sundown reads."
-    }
-  }
-
   # An event that comes before the policies would be refused.
   depends_on = [aws_sqs_queue_policy.this, aws_sqs_queue_policy.undelivered, aws_iam_role_policy.delivery]
 }
@@ -47,15 +40,13 @@ resource "aws_cloudwatch_event_target" "trial" {
   target_id = "trial"
   arn       = one(aws_sqs_queue.trial[*].arn)
 
+  # What a trial misses is no letter that anybody must look into.
   retry_policy {
     maximum_event_age_in_seconds = var.maximum_event_age_in_seconds
     maximum_retry_attempts       = var.maximum_retry_attempts
   }
-  dead_letter_config {
-    arn = one(aws_sqs_queue.undelivered[*].arn)
-  }
 
-  depends_on = [aws_sqs_queue_policy.trial, aws_sqs_queue_policy.undelivered]
+  depends_on = [aws_sqs_queue_policy.trial]
 }
 
 # A queue of another account is sent to as a role of this one.

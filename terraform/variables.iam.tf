@@ -64,6 +64,10 @@ variable "oidc_provider_arn" {
   description = "ARN of the cluster's OIDC provider, for `irsa`."
   type        = string
   default     = null
+  validation {
+    condition     = var.oidc_provider_arn == null || can(regex("^arn:[a-z-]+:iam::[0-9]{12}:oidc-provider/.+$", var.oidc_provider_arn))
+    error_message = "oidc_provider_arn: the ARN of the provider in IAM (arn:aws:iam::ACCOUNT:oidc-provider/ISSUER), not the issuer's URL."
+  }
 }
 
 variable "oidc_audience" {

@@ -6,15 +6,23 @@ variable "create_queue" {
 }
 
 variable "queue_arn" {
-  description = "ARN of a queue of your own, where `create_queue` is false. In another account only with `create_delivery_role`."
+  description = "ARN of a queue of your own, where `create_queue` is false; a standard queue of the module's region. In another account only with `create_delivery_role`."
   type        = string
   default     = null
+  validation {
+    condition     = var.queue_arn == null || (can(regex("^arn:[a-z-]+:sqs:[0-9a-z-]+:[0-9]{12}:[0-9A-Za-z_.-]+$", var.queue_arn)) && !endswith(coalesce(var.queue_arn, "-"), ".fifo"))
+    error_message = "queue_arn: the ARN of a standard queue (arn:aws:sqs:REGION:ACCOUNT:NAME), not its URL and not of a FIFO queue."
+  }
 }
 
 variable "queue_url" {
   description = "URL of that queue."
   type        = string
   default     = null
+  validation {
+    condition     = var.queue_url == null || can(regex("^https?://", var.queue_url))
+    error_message = "queue_url: the queue's URL (https://sqs.REGION.amazonaws.com/ACCOUNT/NAME), not its ARN."
+  }
 }
 
 variable "create_kms_key" {
@@ -25,12 +33,12 @@ variable "create_kms_key" {
 }
 
 variable "kms_key_arn" {
-  description = "Key of your own for the queue. Its policy must hold the statements of `kms_key_policy_json`, or EventBridge cannot send; `alias/aws/sqs` never works."
+  description = "ARN of a key of your own for the queue, not of an alias. Its policy must hold the statements of `kms_key_policy_json`, or EventBridge cannot send; the key that AWS manages never works."
   type        = string
   default     = null
   validation {
-    condition     = var.kms_key_arn == null || !can(regex("alias/aws/", var.kms_key_arn))
-    error_message = "kms_key_arn: a key that AWS manages has a policy that does not let EventBridge use it; make one of your own (create_kms_key)."
+    condition     = var.kms_key_arn == null || can(regex("^arn:[a-z-]+:kms:[0-9a-z-]+:[0-9]{12}:key/[0-9A-Za-z-]+$", var.kms_key_arn))
+    error_message = "kms_key_arn: a key's ARN (arn:aws:kms:REGION:ACCOUNT:key/ID). SQS takes an alias or an id, and the role's policy then allows nothing; alias/aws/sqs never works, since EventBridge may not use that key."
   }
 }
 
@@ -57,10 +65,25 @@ variable "max_receive_count" {
 }
 
 variable "sender_arns" {
-  description = "ARNs of roles that may send to the queue besides EventBridge: a notification role of Auto Scaling, the delivery role of another account, who redrives dead letters. Everybody else is denied."
+  description = "ARNs of roles that may send to the queue besides EventBridge: a notification role of Auto Scaling, the delivery role of another account, who redrives dead letters. Everybody else is denied. Whole ARNs of roles or users, without wildcards."
   type        = list(string)
   default     = []
   nullable    = false
+  validation {
+    condition     = alltrue([for arn in var.sender_arns : can(regex("^arn:[a-z-]+:iam::[0-9]{12}:(role|user)/[^*?]+$", arn))])
+    error_message = "sender_arns: whole ARNs of roles or users (arn:aws:iam::ACCOUNT:role/NAME), without wildcards: one would open the queue, by which nodes are drained, to everybody."
+  }
+}
+
+variable "reader_arns" {
+  description = "ARNs of roles of other accounts that receive from the queue: the role of a Sundown whose groups are in another account than the queue."
+  type        = list(string)
+  default     = []
+  nullable    = false
+  validation {
+    condition     = alltrue([for arn in var.reader_arns : can(regex("^arn:[a-z-]+:iam::[0-9]{12}:role/[^*?]+$", arn))])
+    error_message = "reader_arns: whole ARNs of roles (arn:aws:iam::ACCOUNT:role/NAME), without wildcards."
+  }
 }
 
 variable "extra_queue_statements" {
@@ -77,8 +100,29 @@ variable "extra_queue_statements" {
 }
 
 variable "trial_queue" {
-  description = "Whether the same rules also fill a second queue, without dead letters and alarms, that keeps messages for a day: for trying Sundown beside what drains today."
+  description = "Whether the same rules also fill a second queue, without dead letters and alarms, that keeps messages for a day, with a role of its own that may read it and write nothing else: for trying Sundown beside what drains today."
   type        = bool
   default     = false
+  nullable    = false
+}
+
+variable "trial_only" {
+  description = "Whether the rules fill the trial queue alone, while nobody reads the other: it then has no alarm on its age, and is empty when Sundown takes over. Needs `trial_queue = true` and `enable_hooks = false`."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "trial_namespace" {
+  description = "Namespace of the trial's pods."
+  type        = string
+  default     = "sundown-trial"
+  nullable    = false
+}
+
+variable "trial_service_account" {
+  description = "Service account of the trial's pods."
+  type        = string
+  default     = "sundown-trial"
   nullable    = false
 }

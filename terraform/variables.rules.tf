@@ -47,7 +47,7 @@ variable "maximum_retry_attempts" {
 }
 
 variable "create_delivery_role" {
-  description = "Whether the rules send as a role, which a queue in another account needs; that account lists it among its `sender_arns`."
+  description = "Whether the rules send as a role, which a queue in another account needs and one in the same account must not have; the queue's account lists it among its `sender_arns`."
   type        = bool
   default     = false
   nullable    = false
@@ -68,9 +68,9 @@ variable "alarm_actions" {
 }
 
 variable "queue_age_alarm_seconds" {
-  description = "How old the oldest message may be."
+  description = "How old the oldest message may be. A message may wait on purpose for as long as `--join-timeout` (5 m), when its instance runs and is no node yet: stay above that."
   type        = number
-  default     = 120
+  default     = 420
   nullable    = false
   validation {
     condition     = var.queue_age_alarm_seconds >= 60

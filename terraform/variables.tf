@@ -2,6 +2,7 @@ variable "create" {
   description = "Whether anything is made at all."
   type        = bool
   default     = true
+  nullable    = false
 }
 
 variable "cluster_name" {
@@ -23,17 +24,17 @@ variable "region" {
 }
 
 variable "name" {
-  description = "What all names begin with; null: `sundown-` and the cluster's name. Names that become too long are cut and get a hash."
+  description = "What all names begin with; null: `sundown-` and the cluster's name. Names that become too long are cut and get a hash; those of IAM, which is global, end with the region."
   type        = string
   default     = null
   validation {
-    condition     = var.name == null || can(regex("^[0-9A-Za-z][0-9A-Za-z_-]{0,127}$", var.name))
-    error_message = "name: 1 to 128 letters, digits, - and _, with a letter or digit first."
+    condition     = var.name == null || can(regex("^[0-9A-Za-z][0-9A-Za-z-]{0,127}$", var.name))
+    error_message = "name: 1 to 128 letters, digits and -, with a letter or digit first; an underscore tells the parts from the name."
   }
 }
 
 variable "use_name_prefix" {
-  description = "Whether Terraform appends something unique to the names of queues, rules, roles and policies."
+  description = "Whether Terraform appends something unique to the names of queues, rules, roles, policies and alarms."
   type        = bool
   default     = false
   nullable    = false
@@ -71,7 +72,7 @@ variable "autoscaling_groups" {
 }
 
 variable "enable_hooks" {
-  description = "Whether the groups get their hooks. Deleting a hook ends what waits in it: before you switch it off, or destroy the module, wait until no instance is in `Terminating:Wait`."
+  description = "Whether the groups get their hooks: switch it on once Sundown runs, since a hook that nobody answers holds each terminating instance until its heartbeat timeout. Deleting a hook ends what waits in it: before you switch it off, or destroy the module, wait until no instance is in `Terminating:Wait`."
   type        = bool
   default     = true
   nullable    = false

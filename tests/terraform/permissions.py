@@ -16,11 +16,11 @@ TABLE = json.loads((rendered.ROOT / "terraform" / "modules" / "policy" / "calls.
 KNOWN = json.loads((rendered.TOOLS / "iam-definition.json").read_text())
 
 SQS = f"arn:aws:sqs:{rendered.REGION}:{rendered.ACCOUNT}"
-QUEUE, DEAD, UNDELIVERED = f"{SQS}:sundown-shop", f"{SQS}:sundown-shop-dead", f"{SQS}:sundown-shop-undelivered"
-RULES = [f"arn:aws:events:{rendered.REGION}:{rendered.ACCOUNT}:rule/sundown-shop-{event}" for event in ("spot", "terminate")]
+QUEUE, DEAD, UNDELIVERED, TRIAL = (f"{SQS}:sundown-shop{part}" for part in ("", "_dead", "_undelivered", "_trial"))
+RULES = [f"arn:aws:events:{rendered.REGION}:{rendered.ACCOUNT}:rule/sundown-shop_{event}" for event in ("spot", "terminate")]
 KEY = f"arn:aws:kms:{rendered.REGION}:{rendered.ACCOUNT}:key/12345678-1234-1234-1234-123456789012"
 VARIABLES = {
-    "queue_arns": {"queue": QUEUE, "dead": DEAD, "undelivered": UNDELIVERED},
+    "queue_arns": {"queue": QUEUE, "dead": DEAD, "undelivered": UNDELIVERED, "trial": TRIAL},
     "rule_arns": RULES,
     "kms_key_arn": KEY,
     "fault_target_tags": {"team": "shop"},
@@ -31,7 +31,8 @@ GROUPS = f"arn:aws:autoscaling:{rendered.REGION}:{rendered.ACCOUNT}:autoScalingG
 # Each place of the table, as pairs of a resource and a condition.
 PLACES = {
     "queue": [(QUEUE, {})],
-    "other_queues": [(DEAD, {}), (UNDELIVERED, {})],
+    "other_queues": [(DEAD, {}), (UNDELIVERED, {}), (TRIAL, {})],
+    "trial_queue": [(TRIAL, {})],
     "groups": [
         (GROUPS, {"StringEquals": {"aws:ResourceTag/eks:cluster-name": ["shop"]}}),
         (GROUPS, {"Null": {"aws:ResourceTag/kubernetes.io/cluster/shop": ["false"]}}),
@@ -103,7 +104,7 @@ class Permissions(unittest.TestCase):
 
     def test_what_is_rendered_is_the_table(self):
         found = dict(self.policies())
-        self.assertEqual(set(TABLE), {"service", "check", "test", "afterwards"})
+        self.assertEqual(set(TABLE), {"service", "trial", "check", "test", "afterwards"})
         for scope in TABLE:
             with self.subTest(scope):
                 key = [("Allow", "kms:Decrypt", KEY, "{}")] if scope == "service" else []
@@ -146,6 +147,19 @@ class Permissions(unittest.TestCase):
         for action in seen - {"sqs:*", "kms:*"}:
             service, name = action.split(":")
             self.assertIn(name, KNOWN[service]["privileges"], action)
+
+    def test_every_queue_that_is_made_for_reading_is_read_by_one_policy(self):
+        readers = {}
+        for scope, policy in self.policies():
+            for _, action, resource, _ in flat(policy):
+                if action == "sqs:ReceiveMessage":
+                    readers.setdefault(resource, []).append(scope)
+        self.assertEqual(readers, {QUEUE: ["service"], TRIAL: ["trial"]})
+
+    def test_a_trial_calls_what_the_service_looks_up_and_writes_nothing_but_its_queue(self):
+        looked_up = {name: call for name, call in TABLE["service"].items() if call["on"] == "region"}
+        received = {name: {**call, "on": "trial_queue"} for name, call in TABLE["service"].items() if call["on"] == "queue"}
+        self.assertEqual(TABLE["trial"], {**looked_up, **received})
 
     def test_sids_have_letters_and_digits(self):
         for scope, policy in self.policies():

@@ -1,36 +1,44 @@
 locals {
-  # Queues take neither dots nor slashes.
+  # Queues take neither dots nor slashes. What all names begin with has no underscore, and each part's suffix begins with one: so the part "test"
+  # of cluster "shop" is never named like cluster "shop-test".
   wanted = var.name != null ? var.name : "sundown-${var.cluster_name}"
-  base   = replace(local.wanted, "/[^0-9A-Za-z_-]/", "-")
+  base   = replace(local.wanted, "/[^0-9A-Za-z-]/", "-")
   hash   = substr(sha256(local.wanted), 0, 8)
 
   # What Terraform appends to a prefix.
   unique = 26
 
+  # IAM is global: the same cluster name in two regions makes two roles. What Terraform appends to a prefix does so by itself.
+  in_iam = ["role", "delivery", "fault", "trial_role", "policy", "check", "test", "afterwards", "trial_policy"]
+  region = { for thing in keys(local.things) : thing => contains(local.in_iam, thing) ? "_${var.region}" : "" }
+  ends   = { for thing, of in local.things : thing => "${of.suffix}${local.region[thing]}" }
+
   # How long the name of each thing may be, and what tells it from the others. Alarms may have 255 characters: none of theirs is cut.
   things = merge(
     {
-      queue       = { suffix = "", limit = 80 }
-      dead        = { suffix = "-dead", limit = 80 }
-      undelivered = { suffix = "-undelivered", limit = 80 }
-      trial       = { suffix = "-trial", limit = 80 }
-      role        = { suffix = "", limit = 64 }
-      delivery    = { suffix = "-delivery", limit = 64 }
-      fault       = { suffix = "-fault", limit = 64 }
-      policy      = { suffix = "", limit = 128 }
-      check       = { suffix = "-check", limit = 128 }
-      test        = { suffix = "-test", limit = 128 }
-      afterwards  = { suffix = "-afterwards", limit = 128 }
+      queue        = { suffix = "", limit = 80 }
+      dead         = { suffix = "_dead", limit = 80 }
+      undelivered  = { suffix = "_undelivered", limit = 80 }
+      trial        = { suffix = "_trial", limit = 80 }
+      role         = { suffix = "", limit = 64 }
+      delivery     = { suffix = "_delivery", limit = 64 }
+      fault        = { suffix = "_fault", limit = 64 }
+      trial_role   = { suffix = "_trial", limit = 64 }
+      policy       = { suffix = "", limit = 128 }
+      check        = { suffix = "_check", limit = 128 }
+      test         = { suffix = "_test", limit = 128 }
+      afterwards   = { suffix = "_afterwards", limit = 128 }
+      trial_policy = { suffix = "_trial", limit = 128 }
     },
-    { for event in keys(local.patterns) : "rule_${event}" => { suffix = "-${event}", limit = 64 } },
+    { for event in keys(local.patterns) : "rule_${event}" => { suffix = "_${event}", limit = 64 } },
   )
 
   # A name that is cut, or had to be changed, keeps a hash of the whole: two clusters whose names begin alike stay apart.
   names = {
     for thing, of in local.things : thing =>
-    local.base == local.wanted && length("${local.base}${of.suffix}") <= of.limit
-    ? "${local.base}${of.suffix}"
-    : "${substr(local.base, 0, of.limit - length(of.suffix) - 9)}-${local.hash}${of.suffix}"
+    local.base == local.wanted && length("${local.base}${local.ends[thing]}") <= of.limit
+    ? "${local.base}${local.ends[thing]}"
+    : "${substr(local.base, 0, of.limit - length(local.ends[thing]) - 9)}-${local.hash}${local.ends[thing]}"
   }
 
   # The same for a prefix, which ends with a dash.

@@ -29,13 +29,18 @@ output "service_policy" {
 }
 
 output "permission_policies" {
-  description = "What only some need, by what for: check, test, afterwards."
+  description = "What only some need, by what for: trial, check, test, afterwards."
   value       = { for scope, statements in local.statements : scope => jsonencode({ Version = "2012-10-17", Statement = statements }) if scope != "service" }
 }
 
 output "trust_policy" {
   description = "Who may take the service's role."
-  value       = jsonencode(local.trust_policy)
+  value       = jsonencode(local.trust_policies.service)
+}
+
+output "trial_trust_policy" {
+  description = "Who may take the trial's role."
+  value       = jsonencode(local.trust_policies.trial)
 }
 
 output "delivery_trust_policy" {

@@ -16,7 +16,16 @@ locals {
     Action    = "sqs:SendMessage"
   }]
 
-  # Senders may send to the queue alone: what the rules did not deliver, and a trial, are no business of theirs.
+  # A role of another account needs the queue's word besides its own policy.
+  to_readers = length(var.reader_arns) == 0 ? [] : [{
+    Sid       = "Readers"
+    Effect    = "Allow"
+    Principal = { AWS = var.reader_arns }
+    Action    = sort(distinct(flatten([for call in local.calls.service : call.actions if call.on == "queue"])))
+  }]
+
+  # Senders may send to the queue alone: what the rules did not deliver, a trial and dead letters are no business of theirs. What lies among dead letters
+  # is moved to the queue by hand, as a listed sender: without the Deny there, everybody would have a way in.
   nobody_else = { for part, senders in { queue = var.sender_arns, others = [] } : part => [{
     Sid       = "NobodyElse"
     Effect    = "Deny"
@@ -42,12 +51,13 @@ locals {
     { for key, value in { Condition = statement.conditions } : key => value if length(value) > 0 },
   )]
 
-  # Dead letters come from the queue itself, which needs no permission; the rules send to the others.
+  # Dead letters come from SQS itself, which needs no permission and is no principal of an account; to move them back is to receive here and to
+  # send to the queue. The rules send to the others.
   of_queue = {
-    queue       = concat(local.from_rules, local.from_senders, local.nobody_else.queue, local.encrypted, local.more)
+    queue       = concat(local.from_rules, local.from_senders, local.to_readers, local.nobody_else.queue, local.encrypted, local.more)
     undelivered = concat(local.from_rules, local.nobody_else.others, local.encrypted)
     trial       = concat(local.from_rules, local.nobody_else.others, local.encrypted)
-    dead        = local.encrypted
+    dead        = concat(local.nobody_else.others, local.encrypted)
   }
 
   queue_policies = {
@@ -75,6 +85,14 @@ locals {
     Resource  = "*"
   }]
 
+  key_for_readers = length(var.reader_arns) == 0 ? [] : [{
+    Sid       = "Readers"
+    Effect    = "Allow"
+    Principal = { AWS = var.reader_arns }
+    Action    = ["kms:Decrypt"]
+    Resource  = "*"
+  }]
+
   # IAM policies of the account rule for everybody else, the service among them.
   key_policy = {
     Version = "2012-10-17"
@@ -88,6 +106,7 @@ locals {
       }],
       local.key_for_rules,
       local.key_for_senders,
+      local.key_for_readers,
     )
   }
 }

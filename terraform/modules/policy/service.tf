@@ -27,6 +27,7 @@ locals {
   places = {
     queue        = [for arn in [lookup(var.queue_arns, "queue", null)] : { resources = [arn], condition = {} } if contains(keys(var.queue_arns), "queue")]
     other_queues = [for arns in [[for part, arn in var.queue_arns : arn if part != "queue"]] : { resources = arns, condition = {} } if length(arns) > 0]
+    trial_queue  = [for arn in [lookup(var.queue_arns, "trial", null)] : { resources = [arn], condition = {} } if contains(keys(var.queue_arns), "trial")]
     groups       = concat([for place in local.by_tag : place if var.group_names == null], local.by_name)
     region       = [{ resources = ["*"], condition = { StringEquals = { "aws:RequestedRegion" = [var.region] } } }]
     rules        = [for arns in [var.rule_arns] : { resources = arns, condition = {} } if length(arns) > 0]
@@ -46,6 +47,7 @@ locals {
   sids = {
     queue        = "Queue"
     other_queues = "OtherQueues"
+    trial_queue  = "TrialQueue"
     groups       = "Groups"
     region       = "Region"
     rules        = "Rules"

@@ -2,7 +2,13 @@ locals {
   # arn:…:oidc-provider/ISSUER, and ISSUER:aud and ISSUER:sub are the claims.
   issuer = var.oidc_provider_arn == null ? "" : replace(var.oidc_provider_arn, "/^[^/]*//", "")
 
-  trust = {
+  # Who the pods are, of the service and of a trial beside it.
+  accounts = {
+    service = { namespace = var.namespace, name = var.service_account }
+    trial   = { namespace = var.trial_namespace, name = var.trial_service_account }
+  }
+
+  trusts = { for whose, account in local.accounts : whose => {
     # A role that any cluster of the account could take would be no role of this cluster.
     pod-identity = [{
       Sid       = "PodIdentity"
@@ -12,8 +18,8 @@ locals {
       Condition = { StringEquals = {
         "aws:SourceAccount"                         = var.account_id
         "aws:RequestTag/eks-cluster-name"           = var.cluster_name
-        "aws:RequestTag/kubernetes-namespace"       = var.namespace
-        "aws:RequestTag/kubernetes-service-account" = var.service_account
+        "aws:RequestTag/kubernetes-namespace"       = account.namespace
+        "aws:RequestTag/kubernetes-service-account" = account.name
       } }
     }]
     irsa = [{
@@ -23,7 +29,7 @@ locals {
       Action    = ["sts:AssumeRoleWithWebIdentity"]
       Condition = { StringEquals = {
         "${local.issuer}:aud" = var.oidc_audience
-        "${local.issuer}:sub" = "system:serviceaccount:${var.namespace}:${var.service_account}"
+        "${local.issuer}:sub" = "system:serviceaccount:${account.namespace}:${account.name}"
       } }
     }]
     instance-profile = [{
@@ -32,7 +38,7 @@ locals {
       Principal = { Service = var.partition == "aws-cn" ? "ec2.amazonaws.com.cn" : "ec2.amazonaws.com" }
       Action    = ["sts:AssumeRole"]
     }]
-  }
+  } }
 
-  trust_policy = { Version = "2012-10-17", Statement = local.trust[var.identity] }
+  trust_policies = { for whose, trust in local.trusts : whose => { Version = "2012-10-17", Statement = trust[var.identity] } }
 }

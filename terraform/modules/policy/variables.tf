@@ -12,8 +12,8 @@ variable "name" {
   type        = string
   default     = null
   validation {
-    condition     = var.name == null || can(regex("^[0-9A-Za-z][0-9A-Za-z_-]{0,127}$", var.name))
-    error_message = "name: 1 to 128 letters, digits, - and _, with a letter or digit first."
+    condition     = var.name == null || can(regex("^[0-9A-Za-z][0-9A-Za-z-]{0,127}$", var.name))
+    error_message = "name: 1 to 128 letters, digits and -, with a letter or digit first; an underscore tells the parts from the name."
   }
 }
 
@@ -71,12 +71,32 @@ variable "sender_arns" {
   description = "ARNs of roles and users that may send to the queue besides EventBridge."
   type        = list(string)
   default     = []
+  # A wildcard would open the queue to everybody and switch the Deny off: ArnNotEquals takes wildcards.
+  validation {
+    condition     = alltrue([for arn in var.sender_arns : can(regex("^arn:[a-z-]+:iam::[0-9]{12}:(role|user)/[^*?]+$", arn))])
+    error_message = "sender_arns: whole ARNs of roles or users (arn:aws:iam::ACCOUNT:role/NAME), without wildcards."
+  }
+}
+
+variable "reader_arns" {
+  description = "ARNs of roles of other accounts that receive from the queue; in the queue's own account the role's policy is enough."
+  type        = list(string)
+  default     = []
+  validation {
+    condition     = alltrue([for arn in var.reader_arns : can(regex("^arn:[a-z-]+:iam::[0-9]{12}:role/[^*?]+$", arn))])
+    error_message = "reader_arns: whole ARNs of roles (arn:aws:iam::ACCOUNT:role/NAME), without wildcards."
+  }
 }
 
 variable "kms_key_arn" {
-  description = "Key of the queue; null: none of one's own."
+  description = "ARN of the queue's key; null: none of one's own."
   type        = string
   default     = null
+  # KMS authorises against the key's ARN: a policy that names an alias allows nothing.
+  validation {
+    condition     = var.kms_key_arn == null || can(regex("^arn:[a-z-]+:kms:[0-9a-z-]+:[0-9]{12}:key/[0-9A-Za-z-]+$", var.kms_key_arn))
+    error_message = "kms_key_arn: a key's ARN (arn:aws:kms:REGION:ACCOUNT:key/ID), not an alias or an id."
+  }
 }
 
 variable "group_tags" {
@@ -89,6 +109,11 @@ variable "group_names" {
   description = "Names of the only groups whose hooks may be answered; null: those with the tags."
   type        = list(string)
   default     = null
+  # A statement without a resource is malformed, which AWS would say only at apply.
+  validation {
+    condition     = var.group_names == null || try(length(var.group_names) > 0, false)
+    error_message = "group_names: name at least one group, or none at all (null)."
+  }
 }
 
 variable "extra_statements" {
@@ -135,6 +160,18 @@ variable "service_account" {
   description = "Service account of the pods."
   type        = string
   default     = "sundown"
+}
+
+variable "trial_namespace" {
+  description = "Namespace of the trial's pods."
+  type        = string
+  default     = "sundown-trial"
+}
+
+variable "trial_service_account" {
+  description = "Service account of the trial's pods."
+  type        = string
+  default     = "sundown-trial"
 }
 
 variable "oidc_provider_arn" {

@@ -46,9 +46,10 @@ module "sundown" {
   role_arn                  = aws_iam_role.own.arn
   role_permissions_boundary = aws_iam_role.own.arn
   identity                  = "irsa"
-  oidc_provider_arn         = aws_iam_role.own.arn
+  oidc_provider_arn         = "arn:aws:iam::123456789012:oidc-provider/${aws_iam_role.own.name}"
   create_delivery_role      = true
   sender_arns               = [aws_iam_role.own.arn]
+  reader_arns               = [aws_iam_role.own.arn]
   alarm_actions             = [aws_cloudwatch_metric_alarm.own.arn]
   permissions               = { check = true, test = true, afterwards = true }
   trial_queue               = true

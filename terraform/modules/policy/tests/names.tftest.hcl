@@ -11,11 +11,11 @@ run "a_short_name_stays_as_it_is" {
     cluster_name = "shop"
   }
   assert {
-    condition     = output.names.queue == "sundown-shop" && output.names.dead == "sundown-shop-dead" && output.names.rule_spot == "sundown-shop-spot"
+    condition     = output.names.queue == "sundown-shop" && output.names.dead == "sundown-shop_dead" && output.names.rule_spot == "sundown-shop_spot"
     error_message = jsonencode(output.names)
   }
   assert {
-    condition     = output.prefixes.role == "sundown-shop-" && output.prefixes.rule_terminate == "sundown-shop-terminate-"
+    condition     = output.prefixes.role == "sundown-shop-" && output.prefixes.rule_terminate == "sundown-shop_terminate-"
     error_message = jsonencode(output.prefixes)
   }
 }
@@ -27,7 +27,7 @@ run "a_name_of_ones_own_is_taken" {
     name         = "nodes"
   }
   assert {
-    condition     = output.names.queue == "nodes" && output.names.policy == "nodes"
+    condition     = output.names.queue == "nodes" && output.names.policy == "nodes_eu-west-1"
     error_message = jsonencode(output.names)
   }
 }
@@ -45,7 +45,7 @@ run "the_longest_cluster_name_is_cut_with_a_hash" {
   assert {
     condition = alltrue([
       for thing, name in output.names :
-      length(name) <= (contains(["queue", "dead", "undelivered", "trial"], thing) ? 80 : contains(["policy", "check", "test", "afterwards"], thing) ? 128 : 64)
+      length(name) <= (contains(["queue", "dead", "undelivered", "trial"], thing) ? 80 : contains(["policy", "check", "test", "afterwards", "trial_policy"], thing) ? 128 : 64)
     ])
     error_message = jsonencode({ for thing, name in output.names : thing => length(name) })
   }
@@ -53,12 +53,12 @@ run "the_longest_cluster_name_is_cut_with_a_hash" {
   assert {
     condition = alltrue([
       for thing, prefix in output.prefixes :
-      endswith(prefix, "-") && length(prefix) + 26 <= (contains(["queue", "dead", "undelivered", "trial"], thing) ? 80 : contains(["policy", "check", "test", "afterwards"], thing) ? 128 : 64)
+      endswith(prefix, "-") && length(prefix) + 26 <= (contains(["queue", "dead", "undelivered", "trial"], thing) ? 80 : contains(["policy", "check", "test", "afterwards", "trial_policy"], thing) ? 128 : 64)
     ])
     error_message = jsonencode({ for thing, prefix in output.prefixes : thing => length(prefix) })
   }
   assert {
-    condition     = length(distinct(values(output.names))) >= length(output.names) - 2 && endswith(output.names.rule_terminate, "-terminate") && endswith(output.names.undelivered, "-undelivered")
+    condition     = length(distinct([for thing, name in output.names : name if !contains(["policy", "trial_policy"], thing)])) == length(output.names) - 2 && endswith(output.names.rule_terminate, "_terminate") && endswith(output.names.undelivered, "_undelivered")
     error_message = jsonencode(output.names)
   }
   assert {
@@ -96,6 +96,55 @@ run "dots_are_replaced_and_the_hash_keeps_it_apart" {
     condition     = can(regex("^sundown-k8s-example-com-[0-9a-f]{8}$", output.names.queue))
     error_message = output.names.queue
   }
+}
+
+# IAM is global: the same cluster name in two regions is two roles.
+run "another_region_has_other_names_in_iam" {
+  command = plan
+  variables {
+    cluster_name = "shop"
+    region       = "us-east-1"
+  }
+  assert {
+    condition     = length(setintersection([for thing in ["role", "delivery", "fault", "trial_role", "policy", "check", "test", "afterwards", "trial_policy"] : output.names[thing]], values(run.a_short_name_stays_as_it_is.names))) == 0
+    error_message = jsonencode(output.names)
+  }
+  assert {
+    condition     = output.names.queue == run.a_short_name_stays_as_it_is.names.queue
+    error_message = "What is of a region needs not name it."
+  }
+}
+
+# Each of these clusters is named like a part of cluster "shop".
+run "no_cluster_is_named_like_a_part_of_another" {
+  command = plan
+  variables {
+    cluster_name = "shop-test"
+  }
+  assert {
+    condition     = length(setintersection(values(output.names), values(run.a_short_name_stays_as_it_is.names))) == 0
+    error_message = jsonencode(output.names)
+  }
+}
+
+run "nor_with_an_underscore" {
+  command = plan
+  variables {
+    cluster_name = "shop_dead"
+  }
+  assert {
+    condition     = length(setintersection(values(output.names), values(run.a_short_name_stays_as_it_is.names))) == 0 && can(regex("^sundown-shop-dead-[0-9a-f]{8}$", output.names.queue))
+    error_message = jsonencode(output.names)
+  }
+}
+
+run "a_name_holds_no_underscore" {
+  command = plan
+  variables {
+    cluster_name = "shop"
+    name         = "shop_dead"
+  }
+  expect_failures = [var.name]
 }
 
 run "no_cluster_has_an_empty_name" {

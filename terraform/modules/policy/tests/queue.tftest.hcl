@@ -57,9 +57,116 @@ run "these_rules_send_and_nobody_else" {
     error_message = jsonencode(output.queue_policies)
   }
   assert {
-    condition     = [for statement in jsondecode(output.queue_policies.dead).Statement : statement.Sid] == ["EncryptedInTransit"]
+    condition = jsondecode(output.queue_policies.dead).Statement == [
+      {
+        Sid       = "NobodyElse"
+        Effect    = "Deny"
+        Principal = "*"
+        Action    = "sqs:SendMessage"
+        Resource  = "arn:aws:sqs:eu-west-1:123456789012:sundown-shop-dead"
+        Condition = { BoolIfExists = { "aws:PrincipalIsAWSService" = "false" } }
+      },
+      {
+        Sid       = "EncryptedInTransit"
+        Effect    = "Deny"
+        Principal = "*"
+        Action    = "sqs:*"
+        Resource  = "arn:aws:sqs:eu-west-1:123456789012:sundown-shop-dead"
+        Condition = { Bool = { "aws:SecureTransport" = "false" } }
+      },
+    ]
     error_message = output.queue_policies.dead
   }
+}
+
+# Redrive: what lies among dead letters is received and deleted there, and sent to the queue. Only sending is denied.
+run "who_moves_dead_letters_back_is_not_denied_what_that_needs" {
+  command = plan
+  variables {
+    sender_arns = ["arn:aws:iam::123456789012:role/operators"]
+  }
+  assert {
+    condition     = [for statement in jsondecode(output.queue_policies.dead).Statement : statement.Action if statement.Effect == "Deny" && statement.Sid != "EncryptedInTransit"] == ["sqs:SendMessage"] && !strcontains(output.queue_policies.dead, "operators")
+    error_message = output.queue_policies.dead
+  }
+  assert {
+    condition     = strcontains(output.queue_policies.queue, "role/operators")
+    error_message = output.queue_policies.queue
+  }
+}
+
+run "everybody_is_no_sender" {
+  command = plan
+  variables {
+    sender_arns = ["*"]
+  }
+  expect_failures = [var.sender_arns]
+}
+
+run "nor_is_every_role" {
+  command = plan
+  variables {
+    sender_arns = ["arn:aws:iam::123456789012:role/*"]
+  }
+  expect_failures = [var.sender_arns]
+}
+
+# These two are allowed and then denied by NobodyElse, silently.
+run "nor_is_a_session" {
+  command = plan
+  variables {
+    sender_arns = ["arn:aws:sts::123456789012:assumed-role/notifications/one"]
+  }
+  expect_failures = [var.sender_arns]
+}
+
+run "nor_is_an_account" {
+  command = plan
+  variables {
+    sender_arns = ["arn:aws:iam::123456789012:root"]
+  }
+  expect_failures = [var.sender_arns]
+}
+
+run "nobody_reads_by_a_wildcard" {
+  command = plan
+  variables {
+    reader_arns = ["arn:aws:iam::123456789012:role/*"]
+  }
+  expect_failures = [var.reader_arns]
+}
+
+run "a_role_of_another_account_reads" {
+  command = plan
+  variables {
+    reader_arns = ["arn:aws:iam::210987654321:role/sundown-shop_eu-west-1"]
+  }
+  assert {
+    condition = [for statement in jsondecode(output.queue_policies.queue).Statement : statement if statement.Sid == "Readers"] == [{
+      Sid       = "Readers"
+      Effect    = "Allow"
+      Principal = { AWS = ["arn:aws:iam::210987654321:role/sundown-shop_eu-west-1"] }
+      Action    = ["sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"]
+      Resource  = "arn:aws:sqs:eu-west-1:123456789012:sundown-shop"
+    }]
+    error_message = output.queue_policies.queue
+  }
+  assert {
+    condition     = [for statement in jsondecode(output.key_policy).Statement : [statement.Action, statement.Principal] if statement.Sid == "Readers"] == [[["kms:Decrypt"], { AWS = ["arn:aws:iam::210987654321:role/sundown-shop_eu-west-1"] }]]
+    error_message = output.key_policy
+  }
+  assert {
+    condition     = alltrue([for part in ["dead", "undelivered", "trial"] : !strcontains(output.queue_policies[part], "210987654321")])
+    error_message = "Only the queue itself has readers elsewhere."
+  }
+}
+
+run "a_key_is_no_alias" {
+  command = plan
+  variables {
+    kms_key_arn = "arn:aws:kms:eu-west-1:123456789012:alias/own"
+  }
+  expect_failures = [var.kms_key_arn]
 }
 
 run "who_is_listed_may_send_too" {

@@ -36,6 +36,32 @@ run "or_by_tags_of_ones_own" {
   }
 }
 
+run "no_group_at_all_is_refused" {
+  command = plan
+  variables {
+    group_names = []
+  }
+  expect_failures = [var.group_names]
+}
+
+run "a_trial_reads_its_queue_and_writes_nothing_else" {
+  command = plan
+  variables {
+    queue_arns = { queue = "arn:aws:sqs:eu-west-1:123456789012:sundown-shop", trial = "arn:aws:sqs:eu-west-1:123456789012:sundown-shop_trial" }
+  }
+  assert {
+    condition = [for statement in jsondecode(output.permission_policies.trial).Statement : [statement.Action, statement.Resource]] == [
+      [["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeLifecycleHooks", "ec2:DescribeInstances"], ["*"]],
+      [["sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"], ["arn:aws:sqs:eu-west-1:123456789012:sundown-shop_trial"]],
+    ]
+    error_message = output.permission_policies.trial
+  }
+  assert {
+    condition     = !strcontains(output.service_policy, "_trial")
+    error_message = "The service has no business in the trial's queue."
+  }
+}
+
 run "or_by_name" {
   command = plan
   variables {
@@ -118,7 +144,7 @@ run "a_statement_of_ones_own_is_added" {
 run "what_only_some_need_is_in_policies_of_its_own" {
   command = plan
   assert {
-    condition     = keys(output.permission_policies) == ["afterwards", "check", "test"]
+    condition     = keys(output.permission_policies) == ["afterwards", "check", "test", "trial"]
     error_message = jsonencode(keys(output.permission_policies))
   }
   assert {

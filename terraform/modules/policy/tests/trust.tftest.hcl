@@ -25,6 +25,19 @@ run "pod_identity_of_this_cluster_and_this_service_account" {
   }
 }
 
+run "a_trial_has_a_service_account_of_its_own" {
+  command = plan
+  assert {
+    condition = jsondecode(output.trial_trust_policy) == merge(jsondecode(output.trust_policy), { Statement = [merge(jsondecode(output.trust_policy).Statement[0], {
+      Condition = { StringEquals = merge(jsondecode(output.trust_policy).Statement[0].Condition.StringEquals, {
+        "aws:RequestTag/kubernetes-namespace"       = "sundown-trial"
+        "aws:RequestTag/kubernetes-service-account" = "sundown-trial"
+      }) }
+    })] })
+    error_message = output.trial_trust_policy
+  }
+}
+
 run "irsa_with_audience_and_subject_equal" {
   command = plan
   variables {
