@@ -43,6 +43,44 @@ run "irsa" {
   }
 }
 
+# Hooks of others on the same groups are not Sundown's to answer. Said before the hooks are made: the chart comes first.
+run "hooks_of_the_module_alone" {
+  variables {
+    enable_hooks       = false
+    autoscaling_groups = { general = { name = "shop-general" } }
+  }
+  assert {
+    condition     = output.helm_values.config.lifecycleHook == ["sundown-terminate"]
+    error_message = jsonencode(output.helm_values)
+  }
+}
+
+run "launch_hooks_too" {
+  variables {
+    autoscaling_groups = { general = { name = "shop-general", launch = true } }
+  }
+  assert {
+    condition     = output.helm_values.config.lifecycleHook == ["sundown-terminate", "sundown-launch"] && toset(output.helm_values.config.lifecycleHook) == toset(output.lifecycle_hooks.general)
+    error_message = jsonencode(output.helm_values)
+  }
+}
+
+run "trial" {
+  variables {
+    trial_queue       = true
+    identity          = "irsa"
+    oidc_provider_arn = "arn:aws:iam::123456789012:oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/0123456789ABCDEF"
+  }
+  assert {
+    condition = output.trial_helm_values == {
+      aws            = { region = "eu-west-1" }
+      config         = { dryRun = true, clusterName = "shop", queueUrls = [one(aws_sqs_queue.trial[*].url)] }
+      serviceAccount = { name = "sundown-trial", annotations = { "eks.amazonaws.com/role-arn" = one(aws_iam_role.trial[*].arn) } }
+    }
+    error_message = jsonencode(output.trial_helm_values)
+  }
+}
+
 run "instance_profile_in_china" {
   variables {
     region       = "cn-north-1"

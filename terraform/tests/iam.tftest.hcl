@@ -17,7 +17,7 @@ run "pods_get_the_role_by_pod_identity" {
     error_message = jsonencode(aws_eks_pod_identity_association.this)
   }
   assert {
-    condition     = one(aws_iam_role.this[*].assume_role_policy) == output.trust_policy_json && one(aws_iam_policy.this[*].policy) == output.policy_json && one(aws_iam_role_policy_attachment.this[*].role) == "sundown-shop"
+    condition     = one(aws_iam_role.this[*].assume_role_policy) == output.trust_policy_json && one(aws_iam_policy.this[*].policy) == output.policy_json && one(aws_iam_role_policy_attachment.this[*].role) == "sundown-shop_eu-west-1"
     error_message = jsonencode(aws_iam_role.this)
   }
 }
@@ -37,6 +37,15 @@ run "or_by_irsa" {
     condition     = output.helm_values.serviceAccount == { name = "drainer", annotations = { "eks.amazonaws.com/role-arn" = one(aws_iam_role.this[*].arn) } }
     error_message = jsonencode(output.helm_values)
   }
+}
+
+run "an_issuer_is_no_provider" {
+  command = plan
+  variables {
+    identity          = "irsa"
+    oidc_provider_arn = "https://oidc.eks.eu-west-1.amazonaws.com/id/0123456789ABCDEF"
+  }
+  expect_failures = [var.oidc_provider_arn]
 }
 
 run "irsa_needs_its_provider" {
@@ -93,7 +102,7 @@ run "or_the_policy_is_attached_by_somebody_else" {
 run "what_only_some_need_is_off" {
   command = plan
   assert {
-    condition     = length(aws_iam_policy.more) + length(aws_iam_role.delivery) + length(aws_iam_role.fault) + length(aws_fis_experiment_template.this) == 0
+    condition     = length(aws_iam_policy.more) + length(aws_iam_role.delivery) + length(aws_iam_role.trial) + length(aws_iam_policy.trial) + length(aws_iam_role.fault) + length(aws_fis_experiment_template.this) == 0
     error_message = "Something is on by default."
   }
 }
@@ -114,16 +123,20 @@ run "roles_have_a_path_and_a_boundary" {
   variables {
     role_path                 = "/platform/"
     role_permissions_boundary = "arn:aws:iam::123456789012:policy/boundary"
+    create_queue              = false
+    queue_arn                 = "arn:aws:sqs:eu-west-1:210987654321:sundown-shop"
+    queue_url                 = "https://sqs.eu-west-1.amazonaws.com/210987654321/sundown-shop"
     create_delivery_role      = true
+    trial_queue               = true
     fault_injection           = { target_tags = { team = "shop" }, stop_alarm_arn = "arn:aws:cloudwatch:eu-west-1:123456789012:alarm:errors" }
   }
   assert {
-    condition     = alltrue([for role in concat(aws_iam_role.this, aws_iam_role.delivery, aws_iam_role.fault) : role.path == "/platform/" && role.permissions_boundary == var.role_permissions_boundary])
+    condition     = alltrue([for role in concat(aws_iam_role.this, aws_iam_role.delivery, aws_iam_role.fault, aws_iam_role.trial) : role.path == "/platform/" && role.permissions_boundary == var.role_permissions_boundary])
     error_message = jsonencode(aws_iam_role.this)
   }
   assert {
-    condition     = length(concat(aws_iam_role.this, aws_iam_role.delivery, aws_iam_role.fault)) == 3
-    error_message = "Three roles are made."
+    condition     = length(concat(aws_iam_role.this, aws_iam_role.delivery, aws_iam_role.fault, aws_iam_role.trial)) == 4
+    error_message = "Four roles are made."
   }
 }
 
@@ -137,6 +150,14 @@ run "hooks_are_answered_only_of_the_named_groups" {
     condition     = [for statement in jsondecode(output.policy_json).Statement : statement.Resource if startswith(statement.Sid, "Groups")] == [["arn:aws:autoscaling:eu-west-1:123456789012:autoScalingGroup:*:autoScalingGroupName/shop-general"]]
     error_message = output.policy_json
   }
+}
+
+run "no_groups_at_all_are_refused" {
+  command = plan
+  variables {
+    limit_to_groups = true
+  }
+  expect_failures = [aws_iam_policy.this]
 }
 
 run "a_drill_interrupts_one_tagged_instance_and_can_be_stopped" {

@@ -13,7 +13,8 @@ run "the_queue_is_encrypted_keeps_four_days_and_gives_up_after_ten_receives" {
   assert {
     condition = [
       one(aws_sqs_queue.this[*].name), one(aws_sqs_queue.this[*].region), one(aws_sqs_queue.this[*].message_retention_seconds), one(aws_sqs_queue.this[*].sqs_managed_sse_enabled),
-    ] == ["sundown-shop", "eu-west-1", 345600, true]
+      one(aws_sqs_queue.this[*].visibility_timeout_seconds), one(aws_sqs_queue.this[*].receive_wait_time_seconds),
+    ] == ["sundown-shop", "eu-west-1", 345600, true, 60, 20]
     error_message = jsonencode(aws_sqs_queue.this)
   }
   assert {
@@ -72,6 +73,106 @@ run "the_key_that_aws_manages_never_works" {
   expect_failures = [var.kms_key_arn]
 }
 
+run "an_alias_is_no_key" {
+  command = plan
+  variables {
+    kms_key_arn = "arn:aws:kms:eu-west-1:123456789012:alias/own"
+  }
+  expect_failures = [var.kms_key_arn]
+}
+
+run "nor_is_its_name" {
+  command = plan
+  variables {
+    kms_key_arn = "alias/own"
+  }
+  expect_failures = [var.kms_key_arn]
+}
+
+run "nor_is_an_id" {
+  command = plan
+  variables {
+    kms_key_arn = "12345678-1234-1234-1234-123456789012"
+  }
+  expect_failures = [var.kms_key_arn]
+}
+
+run "not_everybody_sends" {
+  command = plan
+  variables {
+    sender_arns = ["*"]
+  }
+  expect_failures = [var.sender_arns]
+}
+
+run "not_every_role_reads" {
+  command = plan
+  variables {
+    reader_arns = ["arn:aws:iam::210987654321:role/*"]
+  }
+  expect_failures = [var.reader_arns]
+}
+
+run "a_url_is_no_arn" {
+  command = plan
+  variables {
+    create_queue = false
+    queue_arn    = "https://sqs.eu-west-1.amazonaws.com/123456789012/own"
+    queue_url    = "arn:aws:sqs:eu-west-1:123456789012:own"
+  }
+  expect_failures = [var.queue_arn, var.queue_url]
+}
+
+run "a_fifo_queue_takes_no_events" {
+  command = plan
+  variables {
+    create_queue = false
+    queue_arn    = "arn:aws:sqs:eu-west-1:123456789012:own.fifo"
+    queue_url    = "https://sqs.eu-west-1.amazonaws.com/123456789012/own.fifo"
+  }
+  expect_failures = [var.queue_arn]
+}
+
+run "a_queue_is_in_the_region_of_its_rules" {
+  command = plan
+  variables {
+    create_queue = false
+    queue_arn    = "arn:aws:sqs:us-east-1:123456789012:own"
+    queue_url    = "https://sqs.us-east-1.amazonaws.com/123456789012/own"
+  }
+  expect_failures = [aws_sqs_queue.undelivered]
+}
+
+run "a_queue_of_another_account_needs_a_role" {
+  command = plan
+  variables {
+    create_queue = false
+    queue_arn    = "arn:aws:sqs:eu-west-1:210987654321:own"
+    queue_url    = "https://sqs.eu-west-1.amazonaws.com/210987654321/own"
+  }
+  expect_failures = [aws_sqs_queue.undelivered]
+}
+
+# Its policy denies everybody but the rules: what they send as a role of theirs would be undelivered.
+run "the_modules_own_queue_is_not_sent_to_as_a_role" {
+  command = plan
+  variables {
+    create_delivery_role = true
+  }
+  expect_failures = [aws_sqs_queue.undelivered]
+}
+
+run "nor_is_one_of_ones_own_in_the_same_account" {
+  command = plan
+  variables {
+    create_queue         = false
+    queue_arn            = "arn:aws:sqs:eu-west-1:123456789012:own"
+    queue_url            = "https://sqs.eu-west-1.amazonaws.com/123456789012/own"
+    create_delivery_role = true
+  }
+  expect_failures = [aws_sqs_queue.undelivered]
+}
+
 run "a_queue_of_ones_own_is_filled_and_told_what_its_policy_must_be" {
   variables {
     create_queue = false
@@ -97,7 +198,16 @@ run "a_queue_of_ones_own_must_be_named" {
   variables {
     create_queue = false
   }
-  expect_failures = [aws_cloudwatch_event_target.this]
+  expect_failures = [aws_sqs_queue.undelivered]
+}
+
+run "even_if_nothing_is_listened_for" {
+  command = plan
+  variables {
+    create_queue = false
+    events       = { terminate = false, spot = false, capacity = false, state = false }
+  }
+  expect_failures = [aws_sqs_queue.undelivered]
 }
 
 run "a_trial_gets_the_same_events_without_dead_letters_and_alarms" {
@@ -115,8 +225,12 @@ run "a_trial_gets_the_same_events_without_dead_letters_and_alarms" {
     error_message = jsonencode(aws_cloudwatch_event_target.trial)
   }
   assert {
-    condition     = alltrue([for alarm in aws_cloudwatch_metric_alarm.letters : alarm.dimensions.QueueName != one(aws_sqs_queue.trial[*].name)])
+    condition     = alltrue([for alarm in concat(values(aws_cloudwatch_metric_alarm.letters), aws_cloudwatch_metric_alarm.age) : alarm.dimensions.QueueName != one(aws_sqs_queue.trial[*].name)])
     error_message = "A trial wakes nobody."
+  }
+  assert {
+    condition     = length(aws_cloudwatch_event_target.trial) == 4 && alltrue([for target in aws_cloudwatch_event_target.trial : length(target.dead_letter_config) == 0 && target.retry_policy == aws_cloudwatch_event_target.this["spot"].retry_policy])
+    error_message = "What a trial misses would be among the undelivered, whose alarm is the service's."
   }
 }
 
@@ -136,12 +250,13 @@ run "nothing_is_made_when_nothing_is_wanted" {
       aws_cloudwatch_event_rule.this, aws_cloudwatch_event_target.this, aws_cloudwatch_event_target.trial, aws_cloudwatch_metric_alarm.rule,
       aws_cloudwatch_metric_alarm.letters, aws_cloudwatch_metric_alarm.age, aws_autoscaling_lifecycle_hook.terminate, aws_autoscaling_lifecycle_hook.launch,
       aws_iam_role.this, aws_iam_policy.this, aws_iam_policy.more, aws_iam_role_policy_attachment.this, aws_iam_role_policy_attachment.more,
+      aws_iam_role.trial, aws_iam_policy.trial, aws_iam_role_policy_attachment.trial, aws_eks_pod_identity_association.trial,
       aws_eks_pod_identity_association.this, aws_fis_experiment_template.this, aws_iam_role.fault,
     ] : length(of)]) == 0
     error_message = "Something is made."
   }
   assert {
-    condition     = output.queue_url == null && output.role_arn == null && output.helm_values.config.queueUrls == []
+    condition     = output.queue_url == null && output.role_arn == null && output.helm_values.config == { clusterName = "shop", queueUrls = [] } && output.trial_helm_values == null
     error_message = jsonencode(output.helm_values)
   }
 }

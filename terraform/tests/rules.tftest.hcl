@@ -17,7 +17,7 @@ run "what_is_acted_on_has_a_rule_and_nothing_else" {
     error_message = jsonencode(keys(aws_cloudwatch_event_rule.this))
   }
   assert {
-    condition     = alltrue([for event, rule in aws_cloudwatch_event_rule.this : rule.event_pattern == module.policy.patterns[event] && rule.state == "ENABLED" && rule.name == "sundown-shop-${event}" && rule.region == "eu-west-1"])
+    condition     = alltrue([for event, rule in aws_cloudwatch_event_rule.this : rule.event_pattern == module.policy.patterns[event] && rule.state == "ENABLED" && rule.name == "sundown-shop_${event}" && rule.region == "eu-west-1"])
     error_message = jsonencode(aws_cloudwatch_event_rule.this)
   }
 }
@@ -50,6 +50,15 @@ run "a_launch_hook_that_nobody_would_hear_of_is_refused" {
     autoscaling_groups = { slow = { name = "shop-slow", launch = true } }
   }
   expect_failures = [aws_autoscaling_lifecycle_hook.launch]
+}
+
+# Every instance that goes would wait, and would not be drained.
+run "a_terminate_hook_that_nobody_would_hear_of_is_refused" {
+  command = plan
+  variables {
+    events = { terminate = false }
+  }
+  expect_failures = [aws_autoscaling_lifecycle_hook.terminate]
 }
 
 run "hooks_wait_for_a_word" {
@@ -130,6 +139,32 @@ run "a_queue_of_another_account_is_sent_to_as_a_role" {
     condition     = alltrue([for target in aws_cloudwatch_event_target.this : target.role_arn == one(aws_iam_role.delivery[*].arn)]) && strcontains(one(aws_iam_role_policy.delivery[*].policy), var.queue_arn)
     error_message = jsonencode(aws_cloudwatch_event_target.this)
   }
+  # The queue's metrics are in its own account: an alarm here would never have data, and never ring.
+  assert {
+    condition     = length(aws_cloudwatch_metric_alarm.age) == 0
+    error_message = "The age of another account's queue is not known here."
+  }
+}
+
+run "the_account_of_the_queue_lets_the_other_send_and_read" {
+  variables {
+    create_role                     = false
+    attach_policies                 = false
+    create_pod_identity_association = false
+    create_kms_key                  = true
+    autoscaling_groups              = {}
+    events                          = { terminate = false, spot = false, capacity = false, state = false }
+    sender_arns                     = ["arn:aws:iam::210987654321:role/sundown-shop_delivery_eu-west-1"]
+    reader_arns                     = ["arn:aws:iam::210987654321:role/sundown-shop_eu-west-1"]
+  }
+  assert {
+    condition     = [for statement in jsondecode(one(aws_sqs_queue_policy.this[*].policy)).Statement : statement.Sid] == ["Senders", "Readers", "NobodyElse", "EncryptedInTransit"]
+    error_message = one(aws_sqs_queue_policy.this[*].policy)
+  }
+  assert {
+    condition     = [for statement in jsondecode(one(aws_kms_key.this[*].policy)).Statement : statement.Sid] == ["Account", "Senders", "Readers"]
+    error_message = one(aws_kms_key.this[*].policy)
+  }
 }
 
 run "alarms_are_quiet_without_data_and_tell_who_asked" {
@@ -151,14 +186,19 @@ run "alarms_are_quiet_without_data_and_tell_who_asked" {
   }
   assert {
     condition = [for alarm in [aws_cloudwatch_metric_alarm.rule["spot-FailedInvocations"], aws_cloudwatch_metric_alarm.letters["dead"], aws_cloudwatch_metric_alarm.letters["undelivered"], aws_cloudwatch_metric_alarm.age[0]] :
-      [alarm.namespace, alarm.metric_name, alarm.dimensions, alarm.threshold]
+      [alarm.namespace, alarm.metric_name, alarm.dimensions, alarm.statistic, alarm.period, alarm.evaluation_periods, alarm.comparison_operator, alarm.threshold]
       ] == [
-      ["AWS/Events", "FailedInvocations", tomap({ RuleName = "sundown-shop-spot" }), 0],
-      ["AWS/SQS", "ApproximateNumberOfMessagesVisible", tomap({ QueueName = "sundown-shop-dead" }), 0],
-      ["AWS/SQS", "ApproximateNumberOfMessagesVisible", tomap({ QueueName = "sundown-shop-undelivered" }), 0],
-      ["AWS/SQS", "ApproximateAgeOfOldestMessage", tomap({ QueueName = "sundown-shop" }), 120],
+      ["AWS/Events", "FailedInvocations", tomap({ RuleName = "sundown-shop_spot" }), "Sum", 60, 1, "GreaterThanThreshold", 0],
+      ["AWS/SQS", "ApproximateNumberOfMessagesVisible", tomap({ QueueName = "sundown-shop_dead" }), "Maximum", 60, 1, "GreaterThanThreshold", 0],
+      ["AWS/SQS", "ApproximateNumberOfMessagesVisible", tomap({ QueueName = "sundown-shop_undelivered" }), "Maximum", 60, 1, "GreaterThanThreshold", 0],
+      ["AWS/SQS", "ApproximateAgeOfOldestMessage", tomap({ QueueName = "sundown-shop" }), "Maximum", 60, 2, "GreaterThanThreshold", 420],
     ]
     error_message = jsonencode(aws_cloudwatch_metric_alarm.letters)
+  }
+  # The four above stand for all of their kind.
+  assert {
+    condition     = alltrue([for alarm in aws_cloudwatch_metric_alarm.rule : [alarm.statistic, alarm.period, alarm.evaluation_periods, alarm.comparison_operator, alarm.threshold] == ["Sum", 60, 1, "GreaterThanThreshold", 0]])
+    error_message = jsonencode(aws_cloudwatch_metric_alarm.rule)
   }
 }
 

@@ -18,7 +18,7 @@ MODULE = os.environ["SUNDOWN_TERRAFORM_COPY"]
 
 
 def outputs():
-    """`helm_values` of each run of tests/helm_values.tftest.hcl."""
+    """`helm_values` and `trial_helm_values` of each run of tests/helm_values.tftest.hcl."""
     command = [TERRAFORM, f"-chdir={MODULE}", "test", "-filter=tests/helm_values.tftest.hcl", "-json", "-verbose"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -26,7 +26,8 @@ def outputs():
     for line in done.stdout.splitlines():
         message = json.loads(line)
         if "test_state" in message:
-            found[message["@testrun"]] = message["test_state"]["outputs"]["helm_values"]["value"]
+            values = {name: output.get("value") for name, output in message["test_state"]["outputs"].items() if name.endswith("helm_values")}
+            found.update({f"{message['@testrun']}: {name}": value for name, value in values.items() if value is not None})
     return found
 
 
@@ -44,7 +45,8 @@ class Chart(unittest.TestCase):
 
     def test_the_chart_takes_the_values(self):
         found = outputs()
-        self.assertEqual(set(found), {"pod_identity", "irsa", "instance_profile_in_china"})
+        runs = ["pod_identity", "irsa", "instance_profile_in_china", "hooks_of_the_module_alone", "launch_hooks_too", "trial"]
+        self.assertEqual(set(found), {f"{run}: helm_values" for run in runs} | {"trial: trial_helm_values"})
         for run, values in found.items():
             with self.subTest(run):
                 jsonschema.validate(merged(self.values, values), self.schema)

@@ -20,3 +20,8 @@ mock_data "aws_iam_openid_connect_provider" {
 mock_resource "aws_sqs_queue" {
   defaults = { redrive_policy = "not given", sqs_managed_sse_enabled = false }
 }
+
+# A policy takes a key's ARN and nothing else, so a word will not do.
+mock_resource "aws_kms_key" {
+  defaults = { arn = "arn:aws:kms:eu-west-1:123456789012:key/12345678-1234-1234-1234-123456789012" }
+}
