@@ -50,7 +50,7 @@ run "hooks_of_the_module_alone" {
     autoscaling_groups = { general = { name = "shop-general" } }
   }
   assert {
-    condition     = output.helm_values.config.lifecycleHook == ["sundown-terminate"]
+    condition     = jsonencode(output.helm_values.config.lifecycleHook) == jsonencode(["sundown-terminate"])
     error_message = jsonencode(output.helm_values)
   }
 }
@@ -60,7 +60,7 @@ run "launch_hooks_too" {
     autoscaling_groups = { general = { name = "shop-general", launch = true } }
   }
   assert {
-    condition     = output.helm_values.config.lifecycleHook == ["sundown-terminate", "sundown-launch"] && toset(output.helm_values.config.lifecycleHook) == toset(output.lifecycle_hooks.general)
+    condition     = jsonencode(output.helm_values.config.lifecycleHook) == jsonencode(["sundown-terminate", "sundown-launch"]) && toset(output.helm_values.config.lifecycleHook) == toset(output.lifecycle_hooks.general)
     error_message = jsonencode(output.helm_values)
   }
 }

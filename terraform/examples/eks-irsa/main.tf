@@ -57,6 +57,10 @@ module "sundown" {
   identity          = "irsa"
   oidc_provider_arn = data.aws_iam_openid_connect_provider.this.arn
   alarm_actions     = var.alarm_actions
+  permissions       = { check = true }
+
+  # Off until Sundown runs: nobody would answer them, and each instance that goes would wait for its heartbeat timeout.
+  enable_hooks = var.enable_hooks
 
   # The key is static, so that Terraform can plan before the group has a name.
   autoscaling_groups = {

@@ -1,4 +1,4 @@
 output "helm_values" {
-  description = "For `helm upgrade --install sundown … --values`."
+  description = "For the chart: `terraform output -raw helm_values > values.yaml`, then `helm upgrade --install sundown … --values values.yaml`."
   value       = yamlencode(module.sundown.helm_values)
 }

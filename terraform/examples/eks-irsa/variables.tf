@@ -23,3 +23,9 @@ variable "alarm_actions" {
   type        = list(string)
   default     = []
 }
+
+variable "enable_hooks" {
+  description = "Whether the groups get their hooks. First apply without them, install the chart, see it work, then switch this on."
+  type        = bool
+  default     = false
+}

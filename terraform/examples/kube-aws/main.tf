@@ -24,7 +24,7 @@ resource "aws_launch_template" "controllers" {
   }
 
   # A pod is one hop further from the metadata service than its instance: with the default of one it gets no credentials. Every pod on these
-  # instances that can reach the service gets them, which is why Sundown runs where only pods of the cluster's own do.
+  # instances that can reach the service gets them, which is why Sundown runs here, where only pods of the cluster's own do: see outputs.tf.
   metadata_options {
     http_endpoint               = "enabled"
     http_tokens                 = "required"
@@ -59,6 +59,10 @@ module "sundown" {
   create_role   = false
   role_arn      = var.controller_role_arn
   alarm_actions = var.alarm_actions
+  permissions   = { check = true }
+
+  # Off until Sundown runs: nobody would answer them, and each instance that goes would wait for its heartbeat timeout.
+  enable_hooks = var.enable_hooks
 
   # The controllers run Sundown, and are drained by it like any other.
   autoscaling_groups = merge(

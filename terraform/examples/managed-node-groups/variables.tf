@@ -33,3 +33,15 @@ variable "alarm_actions" {
   type        = list(string)
   default     = []
 }
+
+variable "enable_hooks" {
+  description = "Whether the groups get their hooks. First apply without them, install the chart, see it work, then switch this on."
+  type        = bool
+  default     = false
+}
+
+variable "create_pod_identity_agent" {
+  description = "Whether the add-on `eks-pod-identity-agent` is made; false where the cluster has it."
+  type        = bool
+  default     = true
+}

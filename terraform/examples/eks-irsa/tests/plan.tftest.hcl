@@ -23,7 +23,17 @@ run "the_service_account_gets_the_role" {
     error_message = output.helm_values
   }
   assert {
-    condition     = module.sundown.lifecycle_hooks == { general = ["sundown-terminate"] }
+    condition     = module.sundown.lifecycle_hooks == { general = [] } && yamldecode(output.helm_values).config.lifecycleHook == ["sundown-terminate"]
+    error_message = "Hooks come when Sundown runs, and it knows them before."
+  }
+}
+
+run "then_the_hooks" {
+  variables {
+    enable_hooks = true
+  }
+  assert {
+    condition     = module.sundown.lifecycle_hooks == { general = ["sundown-terminate"] } && keys(module.sundown.permission_policy_arns) == ["check"]
     error_message = jsonencode(module.sundown.lifecycle_hooks)
   }
 }

@@ -14,17 +14,18 @@ run "it_is_planned_before_anything_is_there" {
 
 run "without_an_alarm_there_are_no_drills" {
   assert {
-    condition     = module.sundown.fault_injection_template_id == null && module.sundown.kms_key_arn != null && keys(module.sundown.permission_policy_arns) == ["check"]
+    condition     = module.sundown.fault_injection_template_id == null && module.sundown.kms_key_arn != null && keys(module.sundown.permission_policy_arns) == ["check"] && module.sundown.lifecycle_hooks == { general = [] } && length(aws_eks_addon.pod_identity) == 1
     error_message = jsonencode(module.sundown.permission_policy_arns)
   }
 }
 
 run "with_one_there_are" {
   variables {
+    enable_hooks   = true
     stop_alarm_arn = "arn:aws:cloudwatch:eu-west-1:123456789012:alarm:errors"
   }
   assert {
-    condition     = module.sundown.fault_injection_template_id != null
-    error_message = "There is no template."
+    condition     = module.sundown.fault_injection_template_id != null && module.sundown.lifecycle_hooks == { general = ["sundown-terminate"] }
+    error_message = "There is no template, or no hook."
   }
 }

@@ -20,9 +20,28 @@ run "it_is_planned_before_anything_is_there" {
   }
 }
 
-run "the_instances_role_gets_the_policy_and_all_groups_their_hooks" {
+# The role is the controllers': on workers the pods would have no credentials.
+run "the_pods_are_put_where_the_role_is" {
   assert {
-    condition     = module.sundown.role_name == "controllers" && keys(module.sundown.lifecycle_hooks) == ["controllers", "general"]
+    condition     = yamldecode(output.helm_values).nodeSelector == { "kubernetes.io/os" = "linux", "node-role.kubernetes.io/control-plane" = "" }
+    error_message = output.helm_values
+  }
+  assert {
+    condition     = contains([for toleration in yamldecode(output.helm_values).tolerations : "${toleration.key} ${toleration.operator}"], "node-role.kubernetes.io/control-plane Exists")
+    error_message = output.helm_values
+  }
+  assert {
+    condition     = yamldecode(output.helm_values).config.clusterName == "k8s.example.com" && module.sundown.lifecycle_hooks == { controllers = [], general = [] }
+    error_message = output.helm_values
+  }
+}
+
+run "the_instances_role_gets_the_policy_and_all_groups_their_hooks" {
+  variables {
+    enable_hooks = true
+  }
+  assert {
+    condition     = module.sundown.role_name == "controllers" && module.sundown.lifecycle_hooks == { controllers = ["sundown-terminate"], general = ["sundown-terminate"] } && keys(module.sundown.permission_policy_arns) == ["check"]
     error_message = jsonencode(module.sundown.lifecycle_hooks)
   }
   assert {
