@@ -17,9 +17,9 @@ TERRAFORM = str(pathlib.Path(os.environ["SUNDOWN_TERRAFORM_TOOLS"]) / "bin" / "t
 MODULE = os.environ["SUNDOWN_TERRAFORM_COPY"]
 
 
-def outputs():
-    """`helm_values` and `trial_helm_values` of each run of tests/helm_values.tftest.hcl."""
-    command = [TERRAFORM, f"-chdir={MODULE}", "test", "-filter=tests/helm_values.tftest.hcl", "-json", "-verbose"]
+def outputs(folder=MODULE, tests="tests/helm_values.tftest.hcl"):
+    """`helm_values` and `trial_helm_values` of each run of a file of tests that applies."""
+    command = [TERRAFORM, f"-chdir={folder}", "test", f"-filter={tests}", "-json", "-verbose"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     found = {}
@@ -50,6 +50,18 @@ class Chart(unittest.TestCase):
         for run, values in found.items():
             with self.subTest(run):
                 jsonschema.validate(merged(self.values, values), self.schema)
+
+    def test_it_takes_those_of_every_example(self):
+        examples = [path for path in (pathlib.Path(MODULE) / "examples").iterdir() if path.is_dir()]
+        self.assertGreaterEqual(len(examples), 4)
+        for example in examples:
+            found = outputs(example, "tests/plan.tftest.hcl")
+            self.assertTrue(found, example.name)
+            for run, text in found.items():
+                with self.subTest(f"{example.name}: {run}"):
+                    # What a mock calls a queue is a word and no URL.
+                    values = merged(yaml.safe_load(text), {"config": {"queueUrls": ["https://sqs.eu-west-1.amazonaws.com/123456789012/sundown-shop"]}})
+                    jsonschema.validate(merged(self.values, values), self.schema)
 
     def test_and_not_others(self):
         for name, wrong in [("config", {"queueUrl": "x"}), ("serviceAccount", {"annotation": {}}), ("aws", {"zone": "x"})]:

@@ -1,5 +1,10 @@
 mock_provider "aws" {
   source = "../../tests/mocks"
+
+  # The chart takes the ARN of a role and nothing else.
+  mock_resource "aws_iam_role" {
+    defaults = { arn = "arn:aws:iam::123456789012:role/sundown-shop_eu-west-1" }
+  }
 }
 
 variables {
