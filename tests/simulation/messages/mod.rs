@@ -11,5 +11,6 @@ mod shapes;
 mod shared;
 mod stale;
 mod tools;
+mod trial;
 mod unknown;
 mod unproved;
