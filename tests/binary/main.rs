@@ -18,6 +18,8 @@ mod braking;
 mod draining;
 mod flags;
 mod leading;
+mod leaving_nth;
+mod notifying;
 mod probing;
 mod process;
 mod stage;

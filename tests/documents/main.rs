@@ -9,6 +9,7 @@
 )]
 
 mod deploy;
+mod from_nth;
 mod iam;
 mod operations;
 mod pages;
