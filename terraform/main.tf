@@ -1,190 +1,66 @@
-data "aws_caller_identity" "this" {}
+data "aws_caller_identity" "this" {
+  count = var.create ? 1 : 0
+}
 
-data "aws_partition" "this" {}
+data "aws_partition" "this" {
+  count = var.create ? 1 : 0
+}
 
 locals {
-  name          = coalesce(var.name, substr("sundown-${var.cluster_name}", 0, 48))
-  group_tag_key = coalesce(var.group_tag_key, "kubernetes.io/cluster/${var.cluster_name}")
+  # Nothing that decides how many there are of a resource depends on what is known only after apply: these are booleans and static keys.
+  create_queue    = var.create && var.create_queue
+  create_key      = local.create_queue && var.create_kms_key
+  create_role     = var.create && var.create_role
+  create_delivery = var.create && var.create_delivery_role
+  create_fault    = var.create && var.fault_injection != null
 
-  # What Sundown acts on. EC2's events carry an instance id and nothing else, so these cannot be narrowed to a group.
-  rules = {
-    terminate = {
-      source      = ["aws.autoscaling"]
-      detail-type = ["EC2 Instance-terminate Lifecycle Action"]
-    }
-    spot = {
-      source      = ["aws.ec2"]
-      detail-type = ["EC2 Spot Instance Interruption Warning"]
-    }
-    capacity = {
-      source      = ["aws.ec2"]
-      detail-type = ["EC2 Capacity Reservation Instance Interruption Warning"]
-    }
-    state = {
-      source      = ["aws.ec2"]
-      detail-type = ["EC2 Instance State-change Notification"]
-      detail      = { state = ["stopping", "stopped", "shutting-down", "terminated"] }
-    }
+  listened = {
+    terminate = var.events.terminate
+    launch    = coalesce(var.events.launch, anytrue([for group in var.autoscaling_groups : group.launch]))
+    spot      = var.events.spot
+    capacity  = var.events.capacity
+    state     = var.events.state
+    rebalance = var.events.rebalance
+    health    = var.events.health
+    warm-pool = var.events.warm_pool
   }
+  rules = toset([for event, on in local.listened : event if on && var.create])
+
+  # The parts of what this module makes or is given, by ARN.
+  queue_arn   = local.create_queue ? one(aws_sqs_queue.this[*].arn) : var.queue_arn
+  queue_url   = local.create_queue ? one(aws_sqs_queue.this[*].url) : var.queue_url
+  queue_name  = local.create_queue ? one(aws_sqs_queue.this[*].name) : try(element(split(":", var.queue_arn), 5), null)
+  kms_key_arn = local.create_key ? one(aws_kms_key.this[*].arn) : var.kms_key_arn
+  role_arn    = local.create_role ? one(aws_iam_role.this[*].arn) : var.role_arn
+  queue_arns = merge(
+    { for part in ["queue"] : part => local.queue_arn if var.create },
+    { for part in ["dead"] : part => one(aws_sqs_queue.dead[*].arn) if local.create_queue },
+    { for part in ["undelivered"] : part => one(aws_sqs_queue.undelivered[*].arn) if var.create },
+    { for part in ["trial"] : part => one(aws_sqs_queue.trial[*].arn) if var.create && var.trial_queue },
+  )
 }
 
-# Takes what cannot be understood, and what EventBridge could not deliver. Never under a key of one's own: a key that EventBridge may not use
-# would lose the event twice.
-resource "aws_sqs_queue" "dead" {
-  name                      = "${local.name}-dead"
-  message_retention_seconds = 1209600
-  sqs_managed_sse_enabled   = true
-  tags                      = var.tags
-}
+module "policy" {
+  source = "./modules/policy"
 
-resource "aws_sqs_queue" "this" {
-  name = local.name
-  # Four days. A moved message keeps the time at which it was sent, so the dead-letter queue keeps longer.
-  message_retention_seconds  = 345600
-  visibility_timeout_seconds = 60
-  receive_wait_time_seconds  = 20
-  kms_master_key_id          = var.kms_key_arn
-  sqs_managed_sse_enabled    = var.kms_key_arn == null ? true : null
-  redrive_policy = jsonencode({
-    deadLetterTargetArn = aws_sqs_queue.dead.arn
-    maxReceiveCount     = var.max_receive_count
-  })
-  tags = var.tags
-}
-
-data "aws_iam_policy_document" "queue" {
-  for_each = { this = aws_sqs_queue.this.arn, dead = aws_sqs_queue.dead.arn }
-
-  statement {
-    sid       = "Events"
-    actions   = ["sqs:SendMessage"]
-    resources = [each.value]
-    principals {
-      type        = "Service"
-      identifiers = ["events.amazonaws.com"]
-    }
-    condition {
-      test     = "ArnEquals"
-      variable = "aws:SourceArn"
-      values   = [for rule in aws_cloudwatch_event_rule.this : rule.arn]
-    }
-  }
-
-  # Within the account an IAM policy is enough to send, whatever a queue's policy allows; and whoever sends can drain nodes.
-  statement {
-    sid       = "NobodyElse"
-    effect    = "Deny"
-    actions   = ["sqs:SendMessage"]
-    resources = [each.value]
-    principals {
-      type        = "*"
-      identifiers = ["*"]
-    }
-    condition {
-      test     = "BoolIfExists"
-      variable = "aws:PrincipalIsAWSService"
-      values   = ["false"]
-    }
-    dynamic "condition" {
-      for_each = length(var.extra_senders) == 0 ? [] : [var.extra_senders]
-      content {
-        test     = "ArnNotLike"
-        variable = "aws:PrincipalArn"
-        values   = condition.value
-      }
-    }
-  }
-}
-
-resource "aws_sqs_queue_policy" "this" {
-  queue_url = aws_sqs_queue.this.url
-  policy    = data.aws_iam_policy_document.queue["this"].json
-}
-
-resource "aws_sqs_queue_policy" "dead" {
-  queue_url = aws_sqs_queue.dead.url
-  policy    = data.aws_iam_policy_document.queue["dead"].json
-}
-
-resource "aws_cloudwatch_event_rule" "this" {
-  for_each = local.rules
-
-  name          = "${local.name}-${each.key}"
-  description   = "For Sundown in cluster ${var.cluster_name}"
-  event_pattern = jsonencode(each.value)
-  tags          = var.tags
-}
-
-resource "aws_cloudwatch_event_target" "this" {
-  for_each = local.rules
-
-  rule = aws_cloudwatch_event_rule.this[each.key].name
-  arn  = aws_sqs_queue.this.arn
-
-  # Both: one that is left out is sent as 0, which would mean a single attempt.
-  retry_policy {
-    maximum_event_age_in_seconds = 3600
-    maximum_retry_attempts       = 185
-  }
-  dead_letter_config {
-    arn = aws_sqs_queue.dead.arn
-  }
-
-  depends_on = [aws_sqs_queue_policy.this, aws_sqs_queue_policy.dead]
-}
-
-resource "aws_autoscaling_lifecycle_hook" "this" {
-  for_each = var.lifecycle_hooks
-
-  name                   = each.value.hook_name
-  autoscaling_group_name = each.value.group_name
-  lifecycle_transition   = "autoscaling:EC2_INSTANCE_TERMINATING"
-  heartbeat_timeout      = each.value.heartbeat_timeout
-  default_result         = "CONTINUE"
-
-  # A hook that comes before its queue sends the first terminations nowhere.
-  depends_on = [aws_cloudwatch_event_target.this]
-}
-
-# For the role that the pods run as: with EKS Pod Identity, with a role for the service account, or on the instance profile.
-data "aws_iam_policy_document" "service" {
-  statement {
-    sid       = "Queue"
-    actions   = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes"]
-    resources = [aws_sqs_queue.this.arn]
-  }
-
-  statement {
-    sid       = "Hooks"
-    actions   = ["autoscaling:RecordLifecycleActionHeartbeat", "autoscaling:CompleteLifecycleAction"]
-    resources = ["arn:${data.aws_partition.this.partition}:autoscaling:*:${data.aws_caller_identity.this.account_id}:autoScalingGroup:*:autoScalingGroupName/*"]
-    condition {
-      test     = "Null"
-      variable = "aws:ResourceTag/${local.group_tag_key}"
-      values   = ["false"]
-    }
-  }
-
-  # These know no resources.
-  statement {
-    sid       = "Look"
-    actions   = ["autoscaling:DescribeLifecycleHooks", "autoscaling:DescribeAutoScalingGroups", "ec2:DescribeInstances"]
-    resources = ["*"]
-  }
-
-  dynamic "statement" {
-    for_each = var.kms_key_arn == null ? [] : [var.kms_key_arn]
-    content {
-      sid       = "Key"
-      actions   = ["kms:Decrypt"]
-      resources = [statement.value]
-    }
-  }
-}
-
-resource "aws_iam_policy" "service" {
-  name        = local.name
-  description = "What Sundown calls, for cluster ${var.cluster_name}"
-  policy      = data.aws_iam_policy_document.service.json
-  tags        = var.tags
+  cluster_name           = var.cluster_name
+  name                   = var.name
+  region                 = var.region
+  partition              = var.create ? one(data.aws_partition.this[*].partition) : "aws"
+  account_id             = var.create ? one(data.aws_caller_identity.this[*].account_id) : "000000000000"
+  enable_test_events     = var.enable_test_events
+  queue_arns             = local.queue_arns
+  rule_arns              = [for event in sort(local.rules) : aws_cloudwatch_event_rule.this[event].arn]
+  sender_arns            = var.sender_arns
+  kms_key_arn            = local.kms_key_arn
+  group_tags             = var.group_tags
+  group_names            = var.limit_to_groups ? [for group in values(var.autoscaling_groups) : group.name] : null
+  extra_statements       = var.extra_statements
+  extra_queue_statements = var.extra_queue_statements
+  identity               = var.identity
+  namespace              = var.namespace
+  service_account        = var.service_account
+  oidc_provider_arn      = var.oidc_provider_arn
+  oidc_audience          = var.oidc_audience
+  fault_target_tags      = try(var.fault_injection.target_tags, {})
 }

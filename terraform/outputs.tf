@@ -1,24 +1,130 @@
+output "helm_values" {
+  description = "Values of the Helm chart: `values = [yamlencode(module.sundown.helm_values)]`."
+  value = {
+    aws    = { region = var.region }
+    config = { queueUrls = [for url in [local.queue_url] : url if url != null], clusterName = var.cluster_name }
+    serviceAccount = {
+      name        = var.service_account
+      annotations = { for key, arn in { "eks.amazonaws.com/role-arn" = local.role_arn } : key => arn if var.identity == "irsa" && var.create }
+    }
+  }
+}
+
 output "queue_url" {
-  description = "For SUNDOWN_QUEUE_URL."
-  value       = aws_sqs_queue.this.url
+  description = "URL of the queue, for `--queue-url`."
+  value       = local.queue_url
 }
 
 output "queue_arn" {
-  description = "For a policy of your own."
-  value       = aws_sqs_queue.this.arn
+  description = "ARN of the queue."
+  value       = local.queue_arn
+}
+
+output "queue_policy_json" {
+  description = "Policy of the queue; a queue of your own needs it."
+  value       = lookup(module.policy.queue_policies, "queue", null)
 }
 
 output "dead_letter_queue_url" {
-  description = "What was not understood or not delivered. An alarm on its size is worth having."
-  value       = aws_sqs_queue.dead.url
+  description = "URL of the queue of what could not be understood or taken on."
+  value       = one(aws_sqs_queue.dead[*].url)
+}
+
+output "dead_letter_queue_arn" {
+  description = "ARN of it."
+  value       = one(aws_sqs_queue.dead[*].arn)
+}
+
+output "undelivered_queue_url" {
+  description = "URL of the queue of events that EventBridge could not deliver."
+  value       = one(aws_sqs_queue.undelivered[*].url)
+}
+
+output "undelivered_queue_arn" {
+  description = "ARN of it."
+  value       = one(aws_sqs_queue.undelivered[*].arn)
+}
+
+output "trial_queue_url" {
+  description = "URL of the trial queue."
+  value       = one(aws_sqs_queue.trial[*].url)
+}
+
+output "kms_key_arn" {
+  description = "ARN of the queue's key; null: SQS encrypts by itself."
+  value       = local.kms_key_arn
+}
+
+output "kms_key_policy_json" {
+  description = "Policy of the queue's key; a key of your own needs its statement `Rules`."
+  value       = module.policy.key_policy
+}
+
+output "rule_arns" {
+  description = "ARN of each rule by its event."
+  value       = { for event, rule in aws_cloudwatch_event_rule.this : event => rule.arn }
+}
+
+output "delivery_role_arn" {
+  description = "ARN of the role that the rules send as; to be listed among the `sender_arns` of the queue's account."
+  value       = one(aws_iam_role.delivery[*].arn)
+}
+
+output "lifecycle_hooks" {
+  description = "Names of the hooks of each group by its key."
+  value = {
+    for key, group in var.autoscaling_groups : key => concat(
+      [for of, hook in aws_autoscaling_lifecycle_hook.terminate : hook.name if of == key],
+      [for of, hook in aws_autoscaling_lifecycle_hook.launch : hook.name if of == key],
+    )
+  }
+}
+
+output "role_arn" {
+  description = "ARN of the role."
+  value       = local.role_arn
+}
+
+output "role_name" {
+  description = "Name of the role."
+  value       = local.role_name
+}
+
+output "instance_profile_name" {
+  description = "Name of the instance profile, where the role is one of instances."
+  value       = one(aws_iam_instance_profile.this[*].name)
 }
 
 output "policy_arn" {
-  description = "To be attached to the role that the pods run as."
-  value       = aws_iam_policy.service.arn
+  description = "ARN of the policy with what Sundown calls."
+  value       = one(aws_iam_policy.this[*].arn)
 }
 
 output "policy_json" {
-  description = "The same, for a role that is made elsewhere."
-  value       = data.aws_iam_policy_document.service.json
+  description = "The policy itself, for a role that is made elsewhere."
+  value       = module.policy.service_policy
+}
+
+output "trust_policy_json" {
+  description = "Trust policy of the role, for a role that is made elsewhere."
+  value       = module.policy.trust_policy
+}
+
+output "permission_policy_arns" {
+  description = "ARNs of the policies that only some need, by what for."
+  value       = { for scope, policy in aws_iam_policy.more : scope => policy.arn }
+}
+
+output "alarm_arns" {
+  description = "ARNs of the alarms by what they are on."
+  value = merge(
+    { for key, alarm in aws_cloudwatch_metric_alarm.rule : key => alarm.arn },
+    { for key, alarm in aws_cloudwatch_metric_alarm.letters : key => alarm.arn },
+    { for index, alarm in aws_cloudwatch_metric_alarm.age : "age" => alarm.arn },
+  )
+}
+
+output "fault_injection_template_id" {
+  description = "Id of the template: `aws fis start-experiment --experiment-template-id ID`."
+  value       = one(aws_fis_experiment_template.this[*].id)
 }

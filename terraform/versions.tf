@@ -1,9 +1,11 @@
 terraform {
-  required_version = ">= 1.5"
+  # Tests mock the provider, which 1.7 brought.
+  required_version = ">= 1.7"
   required_providers {
     aws = {
-      source  = "hashicorp/aws"
-      version = ">= 5.0, < 7.0"
+      source = "hashicorp/aws"
+      # Since 6.0 a resource says its region itself: no provider block is needed here, and none is to be passed for another region.
+      version = ">= 6.0"
     }
   }
 }

@@ -107,6 +107,8 @@ pub fn words() -> Words {
         answers: drain::Class::WORDS.to_vec(),
         calls: of_aws.chain(of_cluster).chain(of_lease).collect(),
         watches: watches.chain([Verb::Watch.action()]).collect(),
+        mirrors: [cluster::Target::WatchNodes, cluster::Target::WatchBudgets].map(cluster::Target::as_str).to_vec(),
+        conditions: super::service::CONDITIONS.to_vec(),
         objects: cluster::Target::ALL.iter().map(|t| t.as_str()).collect(),
         intake: IntakeEvent::WORDS.to_vec(),
     }

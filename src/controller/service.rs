@@ -22,11 +22,11 @@ use super::{
 use crate::{
     aws::{Clients, Lookups},
     cluster::{
-        BudgetWatch, Cluster, ClusterParts, DaemonSets, Gate, Health, KeepLabels, NodeIndex, Recorder, RecorderSettings, Settings,
+        BudgetWatch, Cluster, ClusterParts, DaemonSets, Gate, Health, KeepLabels, NodeIndex, Recorder, RecorderSettings, Settings, Target,
         lease::{Leadership, LeaseKeeper, LeaseParts, LeasePlace, WriteGuard},
     },
     config::Config,
-    domain::{Node, seconds},
+    domain::{MomentExt, Node, seconds},
     observe::{Loop, Loops, Metrics, Readiness},
     record, triage,
 };
@@ -91,6 +91,9 @@ impl Gate for LeaderGate {
 
 /// The conditions of `/readyz` that [`serve`] adds as it goes.
 pub const AWAITED: [&str; 3] = ["nodes", "budgets", "queue"];
+
+/// All conditions of `/readyz`.
+pub(super) const CONDITIONS: [&str; 5] = ["nodes", "budgets", "queue", "lease", "receiving"];
 
 /// Runs until `shutdown`. Never errs: AWS and Kubernetes may come and go, both are tried again for ever.
 pub async fn serve(parts: Parts) {
@@ -275,6 +278,7 @@ async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, readiness: Rea
     let queues: Vec<_> = standing.config.queue.urls.iter().map(|q| standing.aws.queue(&q.url)).collect();
     let reachable = readiness.flag("queue");
     let (mut turn, mut skew_told, mut told, mut well) = (0_u32, false, standing.recorder.counts(), true);
+    let began = standing.clock.now();
     loop {
         alive.turned();
         if turn.is_multiple_of(if well { 30 } else { 5 }) {
@@ -295,6 +299,10 @@ async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, readiness: Rea
             }
         }
         standing.metrics.set_nodes(standing.nodes.all().len());
+        for (target, health) in [(Target::WatchNodes, standing.nodes.state()), (Target::WatchBudgets, standing.budgets.state())] {
+            let since = health.stale_since(began).map(|since| standing.clock.now().since_or_zero(since));
+            standing.metrics.set_watch_stale(target.as_str(), since.unwrap_or_default());
+        }
         let counts = standing.recorder.counts();
         standing.metrics.events(counts.written - told.written, counts.dropped - told.dropped, counts.failed - told.failed);
         told = counts;

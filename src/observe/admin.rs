@@ -92,10 +92,14 @@ impl Admin {
             return respond(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".to_owned());
         }
         match path {
-            "/metrics" => match self.metrics.render() {
-                Ok(text) => respond(StatusCode::OK, OPENMETRICS, text),
-                Err(error) => respond(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("metrics cannot be rendered: {error}\n")),
-            },
+            "/metrics" => {
+                // Asked for rather than told: the conditions look for themselves.
+                self.metrics.set_ready(self.readiness.standing());
+                match self.metrics.render() {
+                    Ok(text) => respond(StatusCode::OK, OPENMETRICS, text),
+                    Err(error) => respond(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("metrics cannot be rendered: {error}\n")),
+                }
+            }
             "/livez" => verdict(self.loops.stuck().iter().map(|(name, ago)| format!("{name}: has not turned for {} s\n", ago.as_secs()))),
             _ => verdict(self.readiness.missing().iter().map(|(name, why)| format!("{name}: {why}\n"))),
         }
@@ -157,8 +161,10 @@ mod tests {
         let queue = admin.readiness.flag("queue reachable");
         let unready = get(address, "/readyz?verbose").await;
         assert!(unready.starts_with("HTTP/1.1 503") && unready.ends_with("queue reachable: not yet\n"), "{unready}");
+        assert!(get(address, "/metrics").await.contains("sundown_ready{condition=\"queue reachable\"} 0\n"));
         queue.set(Ok(()));
         assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 200"));
+        assert!(get(address, "/metrics").await.contains("sundown_ready{condition=\"queue reachable\"} 1\n"));
 
         let intake = admin.loops.register("intake", Duration::ZERO);
         tokio::time::sleep(Duration::from_millis(5)).await;

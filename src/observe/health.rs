@@ -120,6 +120,13 @@ impl Readiness {
         flag
     }
 
+    /// All conditions, and whether they hold.
+    #[must_use]
+    pub fn standing(&self) -> Vec<(&'static str, bool)> {
+        let conditions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        conditions.iter().map(|(name, holds)| (*name, holds().is_ok())).collect()
+    }
+
     /// The conditions that do not hold, with why.
     #[must_use]
     pub fn missing(&self) -> Vec<(&'static str, String)> {
@@ -178,6 +185,7 @@ mod tests {
         readiness.add("queue", || Err("access denied".to_owned()));
         assert_eq!(readiness.missing(), vec![("nodes", "not yet".to_owned()), ("queue", "access denied".to_owned())]);
         nodes.set(Ok(()));
+        assert_eq!(readiness.standing(), vec![("nodes", true), ("queue", false)]);
         readiness.add("queue", || Ok(()));
         assert!(readiness.missing().is_empty());
     }

@@ -54,6 +54,7 @@ pub struct Metrics {
     nodes_paused: Gauge,
     leader: Gauge,
     leader_changes: Counters<1>,
+    ready: Gauges<1>,
     api_calls: Counters<3>,
     api_duration: Seconds<1>,
     clock_skew: SecondsGauge,
@@ -63,6 +64,7 @@ pub struct Metrics {
     webhooks: Counters<1>,
     decode_failures: Counters<1>,
     watch_failures: Counters<1>,
+    watch_stale: Family<Labels<1>, SecondsGauge>,
     nodes: Gauge,
     nodes_excluded: Gauge,
 }
@@ -99,6 +101,7 @@ impl Metrics {
             nodes_paused: reg(&mut r, "nodes_paused", "Nodes whose drain is held by an annotation of their own"),
             leader: reg(&mut r, "leader", "1 while this process leads"),
             leader_changes: reg(&mut r, "leader_changes", "Changes of this process's role, by the new role"),
+            ready: reg(&mut r, "ready", "1 while a condition of /readyz holds, by condition"),
             api_calls: reg(&mut r, "api_calls", "Calls to AWS and Kubernetes, by target, action and outcome"),
             api_duration: seconds(
                 &mut r,
@@ -113,11 +116,13 @@ impl Metrics {
             webhooks: reg(&mut r, "webhooks", "Notifications, by what came of them"),
             decode_failures: reg(&mut r, "decode_failures", "Objects that could not be decoded and were skipped, by object"),
             watch_failures: reg(&mut r, "watch_failures", "Watches that failed and were started again, by object"),
+            watch_stale: Family::default(),
             nodes: reg(&mut r, "nodes", "Nodes in the index"),
             nodes_excluded: reg(&mut r, "nodes_excluded", "Ready nodes that carry the label that takes them out of load balancers"),
             registry: Registry::default(),
         };
         r.register_with_unit("clock_skew", "How far AWS's clock is ahead of ours", Unit::Seconds, metrics.clock_skew.clone());
+        r.register_with_unit("watch_stale", "For how long a copy may have been wrong, by its watch", Unit::Seconds, metrics.watch_stale.clone());
         r.register("build", "The version that runs", prometheus_client::metrics::info::Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         metrics.initialise(words);
         Self { registry: r, ..metrics }
@@ -258,6 +263,13 @@ impl Metrics {
         }
     }
 
+    /// Conditions of `/readyz`, and whether they hold.
+    pub fn set_ready(&self, conditions: impl IntoIterator<Item = (&'static str, bool)>) {
+        for (condition, holds) in conditions {
+            set(&self.ready.get_or_create(&[("condition", condition)]), usize::from(holds));
+        }
+    }
+
     /// This process leads no more: gauges of what only a leader has fall to nothing.
     pub fn stands_by(&self) {
         for gauge in [&self.held, &self.pollers, &self.drains_active, &self.hooks_owed, &self.paused, &self.nodes_paused, &self.nodes_excluded] {
@@ -315,6 +327,11 @@ impl Metrics {
     /// A watch failed and is started again.
     pub fn watch_failed(&self, object: &'static str) {
         self.watch_failures.get_or_create(&[("object", object)]).inc();
+    }
+
+    /// The watch of an object (`watch_nodes`, `watch_budgets`) has failed for so long; zero: it is well.
+    pub fn set_watch_stale(&self, object: &'static str, since: Duration) {
+        self.watch_stale.get_or_create(&[("object", object)]).set(since.as_secs_f64());
     }
 
     /// So many Nodes are in the index.

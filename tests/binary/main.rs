@@ -16,11 +16,15 @@
 
 mod braking;
 mod draining;
+#[allow(dead_code, reason = "what only other tests need of it")]
+#[path = "../documents/expressions.rs"]
+mod expressions;
 mod flags;
 mod leading;
 mod leaving_nth;
 mod notifying;
 mod probing;
 mod process;
+mod scraping;
 mod stage;
 mod stopping;

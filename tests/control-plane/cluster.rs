@@ -23,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(90);
 /// Started on these ports, somebody else may have had them by then.
 const TRIES: usize = 3;
 
-/// Who may do what: the first is of `system:masters`, Sundown has what `deploy/rbac.yaml` gives its service account.
+/// Who may do what: the first is of `system:masters`, Sundown has what `deploy/manifests/base/rbac.yaml` gives its service account.
 pub const ADMIN: &str = "admin-token";
 pub const SUNDOWN: &str = "sundown-token";
 /// How many tokens there are by which the audit log tells replicas apart.
@@ -72,7 +72,7 @@ pub fn tools() -> Option<PathBuf> {
     assert!(said != "required", "SUNDOWN_CONTROL_PLANE=required: run tests/control-plane/build and give the folder that it prints");
     let folder = PathBuf::from(said);
     assert!(folder.join("complete").exists(), "SUNDOWN_CONTROL_PLANE={} holds no control plane: run tests/control-plane/build", folder.display());
-    for program in ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubectl"] {
+    for program in ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubectl", "helm", "helm4"] {
         let there = folder.join(program).exists();
         assert!(there, "{program} is missing in {}: remove that folder and run tests/control-plane/build", folder.display());
     }

@@ -21,6 +21,7 @@ mod cluster;
 mod draining;
 mod failing;
 mod hands;
+mod installing;
 #[allow(dead_code, reason = "what only benchmarks need of it")]
 mod log;
 mod nodes;

@@ -1,4 +1,4 @@
-//! The rules of `deploy/rbac.yaml` against what Sundown called, as the API server's audit log has it: none is missing, none is never used.
+//! The rules of `deploy/manifests/base/rbac.yaml` against what Sundown called, as the API server's audit log has it: none is missing, none is never used.
 
 use std::{
     fmt,
@@ -101,7 +101,7 @@ async fn bound(stage: &Stage) -> Vec<Value> {
 
 /// The same, from the file.
 fn written() -> Vec<Value> {
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/rbac.yaml")).unwrap();
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/manifests/base/rbac.yaml")).unwrap();
     let objects = text.split("\n---\n").map(|document| serde_saphyr::from_str::<Value>(document).unwrap());
     objects.filter(|object| ["Role", "ClusterRole"].map(Value::from).contains(&object["kind"])).collect()
 }

@@ -46,6 +46,14 @@ impl Stage {
 
     /// As [`new`](Self::new), with flags.
     pub async fn of(seed: u64, flags: &Flags<'_>) -> Option<Self> {
+        let stage = Self::bare(seed, flags).await?;
+        // As the documentation says; the pods of this Deployment are kwok's and do nothing.
+        stage.cluster.kubectl(&["apply", "-k", concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/manifests/base")]).await;
+        Some(stage)
+    }
+
+    /// As [`of`](Self::of), with nothing of Sundown applied.
+    pub async fn bare(seed: u64, flags: &Flags<'_>) -> Option<Self> {
         let Some(tools) = crate::cluster::tools() else {
             eprintln!("skipped: SUNDOWN_CONTROL_PLANE is not set; see tests/control-plane/build");
             return None;
@@ -54,8 +62,6 @@ impl Stage {
         let world = World::start(WorldSettings::seeded(seed), Clock::system(), &tasks);
         let aws = world.aws.serve(loopback().await.unwrap(), &tasks).unwrap();
         let cluster = Cluster::start(tools, flags).await;
-        // As the documentation says; the pods of this Deployment are kwok's and do nothing.
-        cluster.kubectl(&["apply", "-k", concat!(env!("CARGO_MANIFEST_DIR"), "/deploy")]).await;
         let admin = cluster.client(ADMIN);
         let audit = Log::from(cluster.folder.path().join("audit.log"), 0);
         Some(Self { cluster, world, audit, admin, aws, tasks })
@@ -162,7 +168,7 @@ impl Stage {
         process
     }
 
-    /// Starts `sundown run` with the rights of `deploy/` and waits until it is ready.
+    /// Starts `sundown run` with the rights of `deploy/manifests` and waits until it is ready.
     pub async fn replica(&self, name: &str, flags: &[&str]) -> Process {
         let mut process = self.start(name, SUNDOWN, flags);
         process.ready().await;

@@ -1,4 +1,4 @@
-//! The manifests in `deploy/`.
+//! The manifests in `deploy/manifests`, as they are committed. (That they are what the chart makes is tested in tests/packaging, which has Helm.)
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,36 +6,48 @@ use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{Container, Namespace, PodSpec, ServiceAccount},
     policy::v1::PodDisruptionBudget,
-    rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding},
+    rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use sundown::{
-    cluster::Target,
-    config::{Config, RunArgs, document},
+    config::{Config, RunArgs},
     controller::{Clock, Spawner},
     domain::TAINT,
     observe::{Admin, Loops, Readiness},
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::{files, read};
+use crate::{
+    calls::{self, Grants},
+    files, read,
+    settings::{flag_of, flags},
+};
 
+const BASE: &str = "deploy/manifests/base";
 const QUEUE: &str = "https://sqs.eu-west-1.amazonaws.com/123456789012/nodes";
 
-/// The one object of this kind. Every field that the file gives is one of the type: a misspelt one would be ignored by nobody but us.
-fn object<T: DeserializeOwned + Serialize>(file: &str, kind: &str) -> T {
-    let text = read(&format!("deploy/{file}.yaml"));
+/// The objects of this kind. Every field that the file gives is one of the type: a misspelt one would be ignored by nobody but us.
+fn objects<T: DeserializeOwned + Serialize>(file: &str, kind: &str) -> Vec<T> {
+    let text = read(&format!("{BASE}/{file}.yaml"));
     let documents = text.split("\n---\n").map(|d| serde_saphyr::from_str::<Value>(d).unwrap());
-    let mut matching: Vec<Value> = documents.filter(|d| d["kind"] == kind).collect();
-    assert_eq!(matching.len(), 1, "{kind}s in {file}.yaml");
-    let given = matching.remove(0);
+    documents.filter(|d| d["kind"] == kind).map(|given| typed(&given, kind)).collect()
+}
+
+fn typed<T: DeserializeOwned + Serialize>(given: &Value, kind: &str) -> T {
     let typed: T = serde_json::from_value(given.clone()).unwrap();
     let mut known = serde_json::to_value(&typed).unwrap();
     known["kind"] = given["kind"].clone();
     known["apiVersion"] = given["apiVersion"].clone();
-    assert_within(&given, &known, kind);
+    assert_within(given, &known, kind);
     typed
+}
+
+/// The one object of this kind.
+fn object<T: DeserializeOwned + Serialize>(file: &str, kind: &str) -> T {
+    let mut all = objects(file, kind);
+    assert_eq!(all.len(), 1, "{kind}s in {file}.yaml");
+    all.remove(0)
 }
 
 fn assert_within(given: &Value, known: &Value, at: &str) {
@@ -56,7 +68,7 @@ fn assert_within(given: &Value, known: &Value, at: &str) {
 }
 
 fn kustomization() -> Value {
-    serde_saphyr::from_str(&read("deploy/kustomization.yaml")).unwrap()
+    serde_saphyr::from_str(&read(&format!("{BASE}/kustomization.yaml"))).unwrap()
 }
 
 fn pod() -> PodSpec {
@@ -75,56 +87,31 @@ fn config() -> Config {
         "POD_NAMESPACE" => "sundown",
         other => panic!("what is the value of {other}?"),
     };
-    let environment: BTreeMap<_, _> = container().env.unwrap().into_iter().map(|e| (e.name.clone(), value(&e.name).to_owned())).collect();
-    RunArgs::from_flags(["--queue-url", QUEUE]).unwrap().config(&|name| environment.get(name).cloned()).unwrap()
-}
-
-/// Group, resource and verb of every call for this purpose.
-fn calls(target: Target) -> &'static [(&'static str, &'static str, &'static str)] {
-    match target {
-        Target::ListNodes => &[("", "nodes", "list")],
-        Target::WatchNodes => &[("", "nodes", "watch")],
-        Target::GetNode => &[("", "nodes", "get")],
-        Target::PatchNode => &[("", "nodes", "patch")],
-        Target::ListPods => &[("", "pods", "list")],
-        Target::WatchPods => &[("", "pods", "watch")],
-        Target::Evict => &[("", "pods/eviction", "create")],
-        Target::DeletePod => &[("", "pods", "delete")],
-        Target::ListBudgets => &[("policy", "poddisruptionbudgets", "list")],
-        Target::WatchBudgets => &[("policy", "poddisruptionbudgets", "watch")],
-        Target::GetDaemonSet => &[("apps", "daemonsets", "get")],
-        Target::Event => &[("", "events", "create"), ("", "events", "patch")],
+    let (settings, surroundings): (Vec<_>, Vec<_>) = container().env.unwrap().into_iter().partition(|e| e.name.starts_with("SUNDOWN_"));
+    let mut flags = vec!["--queue-url".to_owned(), QUEUE.to_owned()];
+    for setting in settings {
+        flags.extend([format!("--{}", flag_of(&setting.name)), setting.value.unwrap()]);
     }
-}
-
-/// What is done with the Lease (`cluster/lease/calls.rs`, `cluster/lease/pause.rs`).
-const LEASE: [&str; 5] = ["create", "get", "patch", "update", "watch"];
-
-fn grants(rules: &[PolicyRule]) -> BTreeSet<(String, String, String)> {
-    let mut all = BTreeSet::new();
-    for rule in rules {
-        for group in rule.api_groups.iter().flatten() {
-            for resource in rule.resources.iter().flatten() {
-                all.extend(rule.verbs.iter().map(|verb| (group.clone(), resource.clone(), verb.clone())));
-            }
-        }
-    }
-    all
+    let environment: BTreeMap<_, _> = surroundings.into_iter().map(|e| (e.name.clone(), value(&e.name).to_owned())).collect();
+    RunArgs::from_flags(flags).unwrap().config(&|name| environment.get(name).cloned()).unwrap()
 }
 
 #[test]
-fn the_cluster_role_allows_what_is_called_and_nothing_else() {
-    let role: ClusterRole = object("rbac", "ClusterRole");
-    let needed: BTreeSet<_> = Target::ALL.into_iter().flat_map(calls).map(|(g, r, v)| ((*g).to_owned(), (*r).to_owned(), (*v).to_owned())).collect();
-    assert_eq!(grants(&role.rules.unwrap()), needed);
+fn the_cluster_roles_allow_what_is_called_and_nothing_else() {
+    let roles: Vec<ClusterRole> = objects("rbac", "ClusterRole");
+    let of = |name: &str| roles.iter().find(|r| r.metadata.name.as_deref() == Some(name)).unwrap().rules.clone().unwrap();
+    assert_eq!(roles.len(), 2);
+    // What takes a pod away against its will is in a role of its own.
+    assert_eq!(calls::of_rules(&of("sundown-force")), calls::forcing());
+    let all: Grants = calls::of_rules(&of("sundown")).into_iter().chain(calls::forcing()).collect();
+    assert_eq!(all, calls::of_cluster());
 }
 
 #[test]
 fn the_role_allows_what_is_done_with_our_lease_and_with_no_other() {
     let role: Role = object("rbac", "Role");
     let rules = role.rules.unwrap();
-    let needed: BTreeSet<_> = LEASE.map(|verb| ("coordination.k8s.io".to_owned(), "leases".to_owned(), verb.to_owned())).into();
-    assert_eq!(grants(&rules), needed);
+    assert_eq!(calls::of_rules(&rules), calls::of_lease());
     for rule in rules {
         let names = rule.resource_names.unwrap_or_default();
         // The name of an object that does not exist yet is not known to who authorises.
@@ -135,15 +122,16 @@ fn the_role_allows_what_is_done_with_our_lease_and_with_no_other() {
 
 #[test]
 fn the_bindings_bind_the_roles_to_the_account_that_the_pods_run_as() {
-    let account: ServiceAccount = object("rbac", "ServiceAccount");
-    let (cluster, own): (ClusterRoleBinding, RoleBinding) = (object("rbac", "ClusterRoleBinding"), object("rbac", "RoleBinding"));
+    let account: ServiceAccount = object("serviceaccount", "ServiceAccount");
+    let (cluster, own): (Vec<ClusterRoleBinding>, RoleBinding) = (objects("rbac", "ClusterRoleBinding"), object("rbac", "RoleBinding"));
     let namespace = object::<Namespace>("namespace", "Namespace").metadata.name;
     assert_eq!(kustomization()["namespace"].as_str(), namespace.as_deref());
     assert_eq!(pod().service_account_name, account.metadata.name);
-    assert_eq!((cluster.role_ref.kind.as_str(), own.role_ref.kind.as_str()), ("ClusterRole", "Role"));
-    assert_eq!(Some(cluster.role_ref.name), object::<ClusterRole>("rbac", "ClusterRole").metadata.name);
+    assert!(cluster.iter().all(|b| b.role_ref.kind == "ClusterRole") && own.role_ref.kind == "Role");
+    let bound: BTreeSet<_> = cluster.iter().map(|b| b.role_ref.name.clone()).collect();
+    assert_eq!(bound, objects::<ClusterRole>("rbac", "ClusterRole").into_iter().map(|r| r.metadata.name.unwrap()).collect());
     assert_eq!(Some(own.role_ref.name), object::<Role>("rbac", "Role").metadata.name);
-    for subject in cluster.subjects.into_iter().chain(own.subjects).flatten() {
+    for subject in cluster.into_iter().map(|b| b.subjects).chain([own.subjects]).flatten().flatten() {
         assert_eq!((Some(subject.name), subject.namespace), (account.metadata.name.clone(), namespace.clone()));
     }
 }
@@ -158,12 +146,11 @@ fn the_pod_says_who_it_is_and_its_lease_is_in_its_own_namespace() {
 
 #[test]
 fn every_setting_is_the_variable_of_a_flag() {
-    let page = document();
-    let settings = read("deploy/settings.env");
+    let settings = read(&format!("{BASE}/settings.env"));
     let names: Vec<_> = settings.lines().filter(|l| !l.starts_with('#')).map(|l| l.split_once('=').unwrap().0).collect();
     assert!(names.contains(&"SUNDOWN_QUEUE_URL"));
     for name in names {
-        assert!(page.contains(&format!("| `{name}` |")), "{name}");
+        assert!(flags().iter().any(|(_, variable)| variable == name), "{name}");
     }
     let generated = &kustomization()["configMapGenerator"][0];
     let used = container().env_from.unwrap().remove(0).config_map_ref.unwrap().name;
@@ -228,16 +215,57 @@ fn two_replicas_of_which_one_may_go_and_one_that_is_not_ready_always_may() {
     assert_eq!(deployment.replicas, Some(2));
     assert_eq!(serde_json::to_value(&budget.max_unavailable).unwrap(), 1);
     assert_eq!(budget.unhealthy_pod_eviction_policy.as_deref(), Some("AlwaysAllow"));
-    let labels = deployment.template.metadata.unwrap().labels;
-    assert_eq!((deployment.selector.match_labels, budget.selector.unwrap().match_labels), (labels.clone(), labels));
-    let apart = deployment.template.spec.unwrap().affinity.unwrap().pod_anti_affinity.unwrap();
-    assert!(apart.required_during_scheduling_ignored_during_execution.is_none(), "required, a rollout on two nodes never ends");
+    let (labels, selected) = (deployment.template.metadata.unwrap().labels.unwrap(), deployment.selector.match_labels.unwrap());
+    assert!(!selected.is_empty() && selected.iter().all(|(label, value)| labels[label] == *value), "{selected:?} of {labels:?}");
+    assert_eq!(budget.selector.unwrap().match_labels, Some(selected));
+}
+
+/// Replicas that are kept apart by all means never finish a rollout with a surge where there are as many nodes as replicas.
+#[test]
+fn the_replicas_are_kept_apart_and_a_rollout_needs_no_third_node() {
+    let deployment = object::<Deployment>("deployment", "Deployment").spec.unwrap();
+    let rolling = serde_json::to_value(deployment.strategy.unwrap().rolling_update.unwrap()).unwrap();
+    assert_eq!(rolling, serde_json::json!({ "maxSurge": 0, "maxUnavailable": 1 }));
+    let pod = deployment.template.spec.unwrap();
+    let apart = pod.affinity.unwrap().pod_anti_affinity.unwrap().required_during_scheduling_ignored_during_execution.unwrap();
+    assert_eq!(apart.iter().map(|t| t.topology_key.as_str()).collect::<Vec<_>>(), ["kubernetes.io/hostname"]);
+    assert_eq!(apart[0].label_selector.clone().unwrap(), deployment.selector);
+    let spread = pod.topology_spread_constraints.unwrap();
+    assert_eq!((spread[0].topology_key.as_str(), spread[0].when_unsatisfiable.as_str()), ("topology.kubernetes.io/zone", "ScheduleAnyway"));
+}
+
+/// In MB, as docs/benchmarks.md has the most that was measured.
+fn measured_peak() -> f64 {
+    let page = read("docs/benchmarks.md");
+    let figures = page.lines().filter(|l| l.starts_with("| `memory-") || l.starts_with("| `real-memory-")).filter_map(|l| l.split('|').nth(2));
+    let measured: Vec<f64> = figures.filter_map(|cell| cell.trim().strip_suffix(" MB")?.parse().ok()).collect();
+    assert!(!measured.is_empty(), "no figure of memory on the page");
+    measured.into_iter().fold(0.0, f64::max)
 }
 
 #[test]
-fn everything_in_the_directory_is_applied() {
-    let listed = kustomization()["resources"].as_array().unwrap().iter().map(|r| format!("deploy/{}", r.as_str().unwrap())).collect::<BTreeSet<_>>();
-    let there: BTreeSet<_> = files("deploy", ".yaml").into_iter().filter(|f| !f.ends_with("kustomization.yaml")).collect();
+fn the_memory_limit_is_at_least_twice_what_was_ever_measured() {
+    let resources = container().resources.unwrap();
+    let (requests, limits) = (resources.requests.unwrap(), resources.limits.unwrap());
+    assert_eq!((requests["memory"].0.as_str(), limits["memory"].0.as_str()), ("64Mi", "256Mi"));
+    assert!(256.0 * 1.048_576 >= 2.0 * measured_peak(), "{} MB", measured_peak());
+    assert!(!limits.contains_key("cpu"), "a burst of notices is to be read at once");
+}
+
+#[test]
+fn everything_in_the_directories_is_applied() {
+    let listed = kustomization()["resources"].as_array().unwrap().iter().map(|r| format!("{BASE}/{}", r.as_str().unwrap())).collect::<BTreeSet<_>>();
+    let ours = |file: &String| !["kustomization.yaml", "values.yaml"].iter().any(|own| file.ends_with(own));
+    let there: BTreeSet<_> = files(BASE, ".yaml").into_iter().filter(ours).collect();
     assert_eq!(listed, there);
-    assert!(kustomization()["images"][0]["name"].as_str() == container().image.as_deref());
+    let (name, tag) = (&kustomization()["images"][0]["name"], &kustomization()["images"][0]["newTag"]);
+    assert_eq!(container().image.unwrap(), format!("{}:{}", name.as_str().unwrap(), env!("CARGO_PKG_VERSION")));
+    assert_eq!(tag, env!("CARGO_PKG_VERSION"));
+    for overlay in ["irsa", "monitoring"] {
+        let folder = format!("deploy/manifests/overlays/{overlay}");
+        let kustomization = read(&format!("{folder}/kustomization.yaml"));
+        let unnamed: Vec<_> =
+            files(&folder, ".yaml").into_iter().filter(ours).filter(|f| !kustomization.contains(f.rsplit('/').next().unwrap())).collect();
+        assert!(unnamed.is_empty(), "{overlay}: {unnamed:?}");
+    }
 }

@@ -1,5 +1,6 @@
 //! What is written beside the code, held against the code: manifests, policies, pages.
 #![allow(
+    unreachable_pub,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
@@ -8,13 +9,19 @@
     reason = "tests: a panic is how they fail"
 )]
 
+mod alerts;
+#[allow(dead_code, reason = "what only tests/packaging needs of it")]
+mod calls;
+mod chart;
 mod deploy;
+mod expressions;
 mod from_nth;
 mod iam;
 mod operations;
 mod pages;
 mod rooms;
 mod scenarios;
+mod settings;
 
 use std::{
     collections::BTreeSet,

@@ -5,13 +5,22 @@ use std::collections::BTreeSet;
 use crate::{files, read, root};
 
 fn pages() -> Vec<String> {
-    let mut pages: Vec<_> = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "terraform/README.md"].map(str::to_owned).into();
+    let mut pages: Vec<_> = [
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "terraform/README.md",
+        "terraform/modules/policy/README.md",
+        "deploy/helm/sundown/README.md",
+    ]
+    .map(str::to_owned)
+    .into();
     pages.extend(files("docs", ".md"));
     pages
 }
 
 /// The anchor that a heading gets.
-fn anchor(heading: &str) -> String {
+pub fn anchor(heading: &str) -> String {
     let kept = heading.to_lowercase().replace(' ', "-");
     kept.chars().filter(|c| c.is_alphanumeric() || *c == '-' || *c == '_').collect()
 }

@@ -26,6 +26,14 @@ pub struct Health {
 }
 
 impl Health {
+    /// Since when the copy may differ from what is there; `None`: it does not. `began`: when it was first asked for.
+    #[must_use]
+    pub fn stale_since(&self, began: Moment) -> Option<Moment> {
+        if self.synced { self.failing_since } else { Some(began) }
+    }
+}
+
+impl Health {
     /// What is not in the copy does not exist.
     #[must_use]
     pub const fn is_sound(self) -> bool {

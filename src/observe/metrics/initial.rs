@@ -19,6 +19,10 @@ pub struct Words {
     pub calls: Vec<Calls>,
     /// What is watched.
     pub watches: Vec<&'static str>,
+    /// Those of them whose copies every replica keeps up to date.
+    pub mirrors: Vec<&'static str>,
+    /// The conditions of `/readyz`.
+    pub conditions: Vec<&'static str>,
     /// What is read that may not be readable.
     pub objects: Vec<&'static str>,
     /// What befalls messages on their way in and out.
@@ -47,6 +51,9 @@ impl Metrics {
         for outcome in [MessageOutcome::Test, MessageOutcome::Unrelated, MessageOutcome::Left] {
             touch(&self.messages, [("kind", "none"), ("outcome", outcome.as_str())]);
         }
+        for kind in Kind::ALL {
+            drop(self.accept_lag.get_or_create(&[("kind", kind.as_str())]));
+        }
         for word in &words.rejections {
             touch(&self.rejected, [("reason", word)]);
         }
@@ -59,6 +66,7 @@ impl Metrics {
         }
         for end in DrainEnd::ALL {
             touch(&self.drains, [("end", end.as_str())]);
+            drop(self.drain_duration.get_or_create(&[("end", end.as_str())]));
         }
         for state in PodState::ALL {
             self.set_pods(*state, 0);
@@ -93,6 +101,10 @@ impl Metrics {
         for object in &words.watches {
             touch(&self.watch_failures, [("object", object)]);
         }
+        for object in &words.mirrors {
+            self.set_watch_stale(object, std::time::Duration::ZERO);
+        }
+        self.set_ready(words.conditions.iter().map(|condition| (*condition, false)));
         for object in &words.objects {
             touch(&self.decode_failures, [("object", object)]);
         }

@@ -95,6 +95,11 @@ enum Answer {
     Granted,
 }
 
+/// In the words of apiserver `pkg/admission/plugin/webhook/errors/statuserror.go`.
+fn denied(message: &str) -> String {
+    format!("admission webhook \"evictions.example.com\" denied the request: {message}")
+}
+
 impl State {
     /// Step 5, which happens once: admission.
     pub(super) fn admit_eviction(&mut self, call: &Call) -> Result<Option<Reply>, Failure> {
@@ -105,17 +110,12 @@ impl State {
         let before = self.asked.entry(call.key.clone()).or_default();
         let review = EvictionReview { namespace: call.key.namespace.clone(), name: call.key.name.clone(), before: *before };
         *before += 1;
-        let name = &call.key.name;
         match hook(&review) {
             EvictionVerdict::Allow => Ok(None),
             EvictionVerdict::Intercept => Ok(Some(created())),
-            EvictionVerdict::Deny(m) => {
-                let message = format!("admission webhook \"evictions.example.com\" denied the request: {m}");
-                Err(Failure::new(403, "Forbidden", message).with_details(details(&call.kind, name)))
-            }
-            EvictionVerdict::Busy(m) => {
-                Err(Failure::new(429, "TooManyRequests", format!("admission webhook \"evictions.example.com\" denied the request: {m}")))
-            }
+            // A webhook's answer is passed on as it is: one that gives a code and no reason leaves the Status without one, and without details.
+            EvictionVerdict::Deny(m) => Err(Failure::new(403, "", denied(&m))),
+            EvictionVerdict::Busy(m) => Err(Failure::new(429, "", denied(&m))),
             EvictionVerdict::Unreachable(m) => Err(Failure::internal(&format!("failed calling webhook \"evictions.example.com\": {m}"))),
         }
     }

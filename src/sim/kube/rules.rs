@@ -50,6 +50,9 @@ impl Asked {
             self.group
         );
         let mut details = json!({ "kind": self.resource });
+        if !self.group.is_empty() {
+            details.put("group", self.group.as_str());
+        }
         if !self.name.is_empty() {
             details.put("name", self.name.as_str());
         }

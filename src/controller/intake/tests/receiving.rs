@@ -33,6 +33,33 @@ async fn full_batches_double_the_long_polls_and_empty_ones_take_them_away() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_comes_one_by_one_after_a_burst_is_read_by_few_receives_and_deleted_by_few_deletes() {
+    let mut desk = start(&queue_of(400));
+    for delivery in desk.all().await {
+        delivery.ticket.delete();
+    }
+    desk.fake.forget_calls();
+    // A message every ten milliseconds: each would end a long poll of its own and be deleted by a call of its own.
+    let started = Instant::now();
+    for n in 0..200 {
+        desk.fake.send(&format!("late {n}"));
+        sleep(Duration::from_millis(10)).await;
+        while let Ok(delivery) = desk.deliveries.try_recv() {
+            delivery.ticket.delete();
+        }
+    }
+    let took = started.elapsed();
+    sleep(seconds(1)).await;
+    while let Ok(delivery) = desk.deliveries.try_recv() {
+        delivery.ticket.delete();
+    }
+    sleep(seconds(1)).await;
+    assert_eq!((desk.fake.len(), desk.handle.view().held()), (0, 0), "each is received and deleted");
+    let (receives, deletes) = (desk.fake.calls("ReceiveMessage").len(), desk.fake.calls("DeleteMessageBatch").len());
+    assert!(receives <= 70 && deletes <= 45, "{receives} receives and {deletes} deletes of 200 messages in {took:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_said_of_a_message_comes_with_it() {
     let mut desk = start(&queue_of(1));
     let delivery = desk.next().await.unwrap();

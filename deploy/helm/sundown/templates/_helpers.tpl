@@ -1,0 +1,140 @@
+{{- define "sundown.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- /* Leaves room for the longest suffix of an object, in the 63 characters of a Service's name. */ -}}
+{{- define "sundown.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride }}
+{{- $full := contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) }}
+{{- default $full .Values.fullnameOverride | trunc 52 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "sundown.serviceAccountName" -}}
+{{- default "default" .Values.serviceAccount.name }}
+{{- end }}
+
+{{- /* Of everything that belongs to the release. */ -}}
+{{- define "sundown.instanceLabels" -}}
+app.kubernetes.io/name: {{ include "sundown.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- /* Of the pods of the Deployment, and of no others. */ -}}
+{{- define "sundown.selectorLabels" -}}
+{{ include "sundown.instanceLabels" . }}
+app.kubernetes.io/component: controller
+{{- end }}
+
+{{- /* Of pods: nothing that changes with the chart alone, or every new chart would roll the Deployment. */ -}}
+{{- define "sundown.podLabels" -}}
+{{ include "sundown.instanceLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "sundown.labels" -}}
+{{ include "sundown.podLabels" . }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "sundown.image" -}}
+{{- if not .Values.image.repository }}
+{{- fail "image.repository is empty: there is no published image yet. Build deploy/Dockerfile, push it, and give its repository, as in `--set image.repository=REGISTRY/sundown`." }}
+{{- end }}
+{{- if .Values.image.digest }}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest }}
+{{- else }}
+{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) }}
+{{- end }}
+{{- end }}
+
+{{- /* A value of `config` as its variable has it: a list with commas, a number in full. */ -}}
+{{- define "sundown.setting" -}}
+{{- if kindIs "slice" . }}{{ join "," . -}}
+{{- else if and (kindIs "float64" .) (eq . (floor .)) }}{{ int64 . -}}
+{{- else }}{{ . -}}
+{{- end }}
+{{- end }}
+
+{{- /* The variables of every container that runs Sundown. What is empty is not said: a ConfigMap of `extraEnvFrom` may say it. */ -}}
+{{- define "sundown.env" -}}
+{{- $full := include "sundown.fullname" . }}
+{{- if not (or .Values.config.queueUrls .Values.extraEnvFrom) }}
+{{- fail "config.queueUrls is empty: give the URL of the queue, as `aws sqs get-queue-url --queue-name NAME` prints it." }}
+{{- end }}
+# Who we are: where this node drains, the other replica leads, and this pod goes last.
+- { name: NODE_NAME, valueFrom: { fieldRef: { fieldPath: spec.nodeName } } }
+- { name: POD_NAME, valueFrom: { fieldRef: { fieldPath: metadata.name } } }
+- { name: POD_NAMESPACE, valueFrom: { fieldRef: { fieldPath: metadata.namespace } } }
+- { name: SUNDOWN_LEASE_NAME, value: {{ $full | quote }} }
+- { name: SUNDOWN_ADMIN_LISTEN, value: {{ printf "%s:%d" .Values.admin.address (int .Values.admin.port) | quote }} }
+{{- with .Values.aws.region }}
+- { name: SUNDOWN_REGION, value: {{ . | quote }} }
+{{- end }}
+{{- range $key, $value := .Values.config }}
+{{- $text := include "sundown.setting" $value }}
+{{- if and $text (ne $text "false") }}
+{{- $variable := get (dict "queueUrls" "QUEUE_URL" "logLevel" "LOG") $key | default (snakecase $key | upper) }}
+- { name: SUNDOWN_{{ $variable }}, value: {{ $text | quote }} }
+{{- end }}
+{{- end }}
+{{- with .Values.proxy }}
+{{- if or .http .https }}
+{{- with .http }}
+- { name: HTTP_PROXY, value: {{ . | quote }} }
+{{- end }}
+{{- with .https }}
+- { name: HTTPS_PROXY, value: {{ . | quote }} }
+{{- end }}
+{{- $direct := concat (list "169.254.170.23" "fd00:ec2::23" "169.254.169.254" "fd00:ec2::254" "localhost" "127.0.0.1" "kubernetes.default.svc" "$(KUBERNETES_SERVICE_HOST)") .noProxy }}
+- { name: NO_PROXY, value: {{ join "," $direct | quote }} }
+{{- end }}
+{{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "sundown.podAntiAffinity" -}}
+{{- $term := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" (include "sundown.selectorLabels" . | fromYaml)) }}
+{{- if eq .Values.antiAffinity "required" }}
+requiredDuringSchedulingIgnoredDuringExecution:
+  {{- list $term | toYaml | nindent 2 }}
+{{- else if eq .Values.antiAffinity "preferred" }}
+preferredDuringSchedulingIgnoredDuringExecution:
+  {{- list (dict "weight" 100 "podAffinityTerm" $term) | toYaml | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "sundown.nodeAffinity" -}}
+{{- if .Values.preferOnDemand }}
+# A node without the label is none of a spot instance.
+preferredDuringSchedulingIgnoredDuringExecution:
+  - weight: 100
+    preference:
+      matchExpressions:
+        - { key: eks.amazonaws.com/capacityType, operator: NotIn, values: [SPOT] }
+        - { key: karpenter.sh/capacity-type, operator: NotIn, values: [spot] }
+        - { key: node.kubernetes.io/lifecycle, operator: NotIn, values: [spot] }
+{{- end }}
+{{- end }}
+
+{{- define "sundown.affinity" -}}
+{{- $own := dict }}
+{{- with include "sundown.nodeAffinity" . | fromYaml }}{{ $_ := set $own "nodeAffinity" . }}{{ end }}
+{{- with include "sundown.podAntiAffinity" . | fromYaml }}{{ $_ := set $own "podAntiAffinity" . }}{{ end }}
+{{- range $field, $terms := .Values.affinity }}{{ $_ := set $own $field $terms }}{{ end }}
+{{- with $own }}{{ toYaml . }}{{ end }}
+{{- end }}
+
+{{- define "sundown.topologySpreadConstraints" -}}
+{{- $all := list }}
+{{- if .Values.zoneSpread }}
+{{- $selector := dict "matchLabels" (include "sundown.selectorLabels" . | fromYaml) }}
+{{- $all = append $all (dict "maxSkew" 1 "topologyKey" "topology.kubernetes.io/zone" "whenUnsatisfiable" "ScheduleAnyway" "labelSelector" $selector) }}
+{{- end }}
+{{- with concat $all .Values.topologySpreadConstraints }}{{ toYaml . }}{{ end }}
+{{- end }}

@@ -1,0 +1,124 @@
+# Names: within their limits, apart from each other, and the same every time.
+
+variables {
+  region     = "eu-west-1"
+  account_id = "123456789012"
+}
+
+run "a_short_name_stays_as_it_is" {
+  command = plan
+  variables {
+    cluster_name = "shop"
+  }
+  assert {
+    condition     = output.names.queue == "sundown-shop" && output.names.dead == "sundown-shop-dead" && output.names.rule_spot == "sundown-shop-spot"
+    error_message = jsonencode(output.names)
+  }
+  assert {
+    condition     = output.prefixes.role == "sundown-shop-" && output.prefixes.rule_terminate == "sundown-shop-terminate-"
+    error_message = jsonencode(output.prefixes)
+  }
+}
+
+run "a_name_of_ones_own_is_taken" {
+  command = plan
+  variables {
+    cluster_name = "shop"
+    name         = "nodes"
+  }
+  assert {
+    condition     = output.names.queue == "nodes" && output.names.policy == "nodes"
+    error_message = jsonencode(output.names)
+  }
+}
+
+# A hundred characters, which is what EKS allows.
+run "the_longest_cluster_name_is_cut_with_a_hash" {
+  command = plan
+  variables {
+    cluster_name = "a-cluster-with-a-name-as-long-as-amazon-eks-allows-it-to-be-which-is-one-hundred-characters-in-all-1"
+  }
+  assert {
+    condition     = length(var.cluster_name) == 100
+    error_message = "The name of this test has ${length(var.cluster_name)} characters."
+  }
+  assert {
+    condition = alltrue([
+      for thing, name in output.names :
+      length(name) <= (contains(["queue", "dead", "undelivered", "trial"], thing) ? 80 : contains(["policy", "check", "test", "afterwards"], thing) ? 128 : 64)
+    ])
+    error_message = jsonencode({ for thing, name in output.names : thing => length(name) })
+  }
+  # A role's prefix may have 38 characters, a rule's too; Terraform appends 26.
+  assert {
+    condition = alltrue([
+      for thing, prefix in output.prefixes :
+      endswith(prefix, "-") && length(prefix) + 26 <= (contains(["queue", "dead", "undelivered", "trial"], thing) ? 80 : contains(["policy", "check", "test", "afterwards"], thing) ? 128 : 64)
+    ])
+    error_message = jsonencode({ for thing, prefix in output.prefixes : thing => length(prefix) })
+  }
+  assert {
+    condition     = length(distinct(values(output.names))) >= length(output.names) - 2 && endswith(output.names.rule_terminate, "-terminate") && endswith(output.names.undelivered, "-undelivered")
+    error_message = jsonencode(output.names)
+  }
+  assert {
+    condition     = alltrue([for name in concat(values(output.names), values(output.prefixes)) : can(regex("^[0-9A-Za-z_-]+$", name))])
+    error_message = jsonencode([output.names, output.prefixes])
+  }
+}
+
+run "a_name_that_differs_in_its_last_character_is_another" {
+  command = plan
+  variables {
+    cluster_name = "a-cluster-with-a-name-as-long-as-amazon-eks-allows-it-to-be-which-is-one-hundred-characters-in-all-2"
+  }
+  assert {
+    condition = length(setintersection(
+      values(output.names), values(run.the_longest_cluster_name_is_cut_with_a_hash.names)
+    )) == 0
+    error_message = jsonencode(output.names)
+  }
+  assert {
+    condition = length(setintersection(
+      values(output.prefixes), values(run.the_longest_cluster_name_is_cut_with_a_hash.prefixes)
+    )) == 0
+    error_message = jsonencode(output.prefixes)
+  }
+}
+
+# A cluster of kops is named like a host; a queue must not be.
+run "dots_are_replaced_and_the_hash_keeps_it_apart" {
+  command = plan
+  variables {
+    cluster_name = "k8s.example.com"
+  }
+  assert {
+    condition     = can(regex("^sundown-k8s-example-com-[0-9a-f]{8}$", output.names.queue))
+    error_message = output.names.queue
+  }
+}
+
+run "no_cluster_has_an_empty_name" {
+  command = plan
+  variables {
+    cluster_name = ""
+  }
+  expect_failures = [var.cluster_name]
+}
+
+run "no_cluster_has_a_name_of_101_characters" {
+  command = plan
+  variables {
+    cluster_name = "a-cluster-with-a-name-as-long-as-amazon-eks-allows-it-to-be-which-is-one-hundred-characters-in-all-12"
+  }
+  expect_failures = [var.cluster_name]
+}
+
+run "a_name_holds_no_slash" {
+  command = plan
+  variables {
+    cluster_name = "shop"
+    name         = "team/shop"
+  }
+  expect_failures = [var.name]
+}

@@ -1,0 +1,59 @@
+# Values for the chart, as AWS would name things. tests/terraform/chart.py holds what comes out against the chart's schema.
+
+mock_provider "aws" {
+  source = "./tests/mocks"
+
+  mock_resource "aws_sqs_queue" {
+    defaults = { url = "https://sqs.eu-west-1.amazonaws.com/123456789012/sundown-shop", arn = "arn:aws:sqs:eu-west-1:123456789012:sundown-shop" }
+  }
+  mock_resource "aws_iam_role" {
+    defaults = { arn = "arn:aws:iam::123456789012:role/platform/sundown-shop" }
+  }
+}
+
+variables {
+  cluster_name = "shop"
+  region       = "eu-west-1"
+}
+
+run "pod_identity" {
+  assert {
+    condition = output.helm_values == {
+      aws            = { region = "eu-west-1" }
+      config         = { clusterName = "shop", queueUrls = ["https://sqs.eu-west-1.amazonaws.com/123456789012/sundown-shop"] }
+      serviceAccount = { name = "sundown", annotations = {} }
+    }
+    error_message = jsonencode(output.helm_values)
+  }
+}
+
+run "irsa" {
+  variables {
+    identity          = "irsa"
+    oidc_provider_arn = "arn:aws:iam::123456789012:oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/0123456789ABCDEF"
+    service_account   = "drainer"
+  }
+  assert {
+    condition = output.helm_values == {
+      aws            = { region = "eu-west-1" }
+      config         = { clusterName = "shop", queueUrls = ["https://sqs.eu-west-1.amazonaws.com/123456789012/sundown-shop"] }
+      serviceAccount = { name = "drainer", annotations = { "eks.amazonaws.com/role-arn" = "arn:aws:iam::123456789012:role/platform/sundown-shop" } }
+    }
+    error_message = jsonencode(output.helm_values)
+  }
+}
+
+run "instance_profile_in_china" {
+  variables {
+    region       = "cn-north-1"
+    cluster_name = "k8s.example.com"
+    identity     = "instance-profile"
+    create_queue = false
+    queue_url    = "https://sqs.cn-north-1.amazonaws.com.cn/123456789012/own"
+    queue_arn    = "arn:aws-cn:sqs:cn-north-1:123456789012:own"
+  }
+  assert {
+    condition     = output.helm_values.config.queueUrls == ["https://sqs.cn-north-1.amazonaws.com.cn/123456789012/own"] && output.helm_values.aws.region == "cn-north-1" && length(output.helm_values.serviceAccount.annotations) == 0
+    error_message = jsonencode(output.helm_values)
+  }
+}

@@ -1,0 +1,174 @@
+# Rules, their targets, alarms on them, and the hooks.
+
+mock_provider "aws" {
+  source = "./tests/mocks"
+}
+
+variables {
+  cluster_name       = "shop"
+  region             = "eu-west-1"
+  autoscaling_groups = { general = { name = "shop-general" } }
+}
+
+run "what_is_acted_on_has_a_rule_and_nothing_else" {
+  command = plan
+  assert {
+    condition     = keys(aws_cloudwatch_event_rule.this) == ["capacity", "spot", "state", "terminate"]
+    error_message = jsonencode(keys(aws_cloudwatch_event_rule.this))
+  }
+  assert {
+    condition     = alltrue([for event, rule in aws_cloudwatch_event_rule.this : rule.event_pattern == module.policy.patterns[event] && rule.state == "ENABLED" && rule.name == "sundown-shop-${event}" && rule.region == "eu-west-1"])
+    error_message = jsonencode(aws_cloudwatch_event_rule.this)
+  }
+}
+
+run "a_launch_hook_brings_its_rule" {
+  command = plan
+  variables {
+    autoscaling_groups = { general = { name = "shop-general" }, slow = { name = "shop-slow", launch = true, heartbeat_timeout = 600, metadata = "slow" } }
+  }
+  assert {
+    condition     = contains(keys(aws_cloudwatch_event_rule.this), "launch") && keys(aws_autoscaling_lifecycle_hook.launch) == ["slow"] && keys(aws_autoscaling_lifecycle_hook.terminate) == ["general", "slow"]
+    error_message = jsonencode(keys(aws_cloudwatch_event_rule.this))
+  }
+  assert {
+    condition = jsonencode([for hook in [aws_autoscaling_lifecycle_hook.terminate["general"], aws_autoscaling_lifecycle_hook.terminate["slow"], aws_autoscaling_lifecycle_hook.launch["slow"]] :
+      [hook.name, hook.autoscaling_group_name, hook.lifecycle_transition, hook.heartbeat_timeout, hook.default_result, hook.notification_metadata]
+      ]) == jsonencode([
+      ["sundown-terminate", "shop-general", "autoscaling:EC2_INSTANCE_TERMINATING", 300, "CONTINUE", null],
+      ["sundown-terminate", "shop-slow", "autoscaling:EC2_INSTANCE_TERMINATING", 600, "CONTINUE", "slow"],
+      ["sundown-launch", "shop-slow", "autoscaling:EC2_INSTANCE_LAUNCHING", 600, "CONTINUE", "slow"],
+    ])
+    error_message = jsonencode([aws_autoscaling_lifecycle_hook.terminate, aws_autoscaling_lifecycle_hook.launch])
+  }
+}
+
+run "a_launch_hook_that_nobody_would_hear_of_is_refused" {
+  command = plan
+  variables {
+    events             = { launch = false }
+    autoscaling_groups = { slow = { name = "shop-slow", launch = true } }
+  }
+  expect_failures = [aws_autoscaling_lifecycle_hook.launch]
+}
+
+run "hooks_wait_for_a_word" {
+  command = plan
+  variables {
+    enable_hooks = false
+  }
+  assert {
+    condition     = length(aws_autoscaling_lifecycle_hook.terminate) == 0 && length(aws_cloudwatch_event_rule.this) == 4
+    error_message = "Everything but the hooks is made."
+  }
+}
+
+run "a_heartbeat_is_one_that_auto_scaling_takes" {
+  command = plan
+  variables {
+    autoscaling_groups = { general = { name = "shop-general", heartbeat_timeout = 10 } }
+  }
+  expect_failures = [var.autoscaling_groups]
+}
+
+run "events_are_chosen" {
+  command = plan
+  variables {
+    events             = { terminate = true, spot = false, capacity = false, state = false, rebalance = true, health = true, warm_pool = true }
+    enable_test_events = true
+  }
+  assert {
+    condition     = keys(aws_cloudwatch_event_rule.this) == ["health", "rebalance", "terminate", "warm-pool"]
+    error_message = jsonencode(keys(aws_cloudwatch_event_rule.this))
+  }
+  assert {
+    condition     = alltrue([for rule in aws_cloudwatch_event_rule.this : strcontains(rule.event_pattern, "sundown.test")])
+    error_message = "Test events go the way of real ones."
+  }
+}
+
+# The provider sends an attempt count that is left out as 0.
+run "delivery_is_tried_by_age_and_by_attempts" {
+  assert {
+    condition     = alltrue([for target in aws_cloudwatch_event_target.this : target.retry_policy == tolist([{ maximum_event_age_in_seconds = 3600, maximum_retry_attempts = 185 }])])
+    error_message = jsonencode(aws_cloudwatch_event_target.this)
+  }
+  assert {
+    condition     = alltrue([for target in aws_cloudwatch_event_target.this : target.dead_letter_config == tolist([{ arn = one(aws_sqs_queue.undelivered[*].arn) }]) && target.arn == one(aws_sqs_queue.this[*].arn)])
+    error_message = jsonencode(aws_cloudwatch_event_target.this)
+  }
+  assert {
+    condition     = alltrue([for target in aws_cloudwatch_event_target.this : target.role_arn == null])
+    error_message = "In one account the queue's policy is enough."
+  }
+}
+
+run "a_single_attempt_is_refused" {
+  command = plan
+  variables {
+    maximum_retry_attempts = 0
+  }
+  expect_failures = [var.maximum_retry_attempts]
+}
+
+run "an_age_below_a_minute_is_refused" {
+  command = plan
+  variables {
+    maximum_event_age_in_seconds = 0
+  }
+  expect_failures = [var.maximum_event_age_in_seconds]
+}
+
+run "a_queue_of_another_account_is_sent_to_as_a_role" {
+  variables {
+    create_queue         = false
+    queue_arn            = "arn:aws:sqs:eu-west-1:210987654321:sundown-shop"
+    queue_url            = "https://sqs.eu-west-1.amazonaws.com/210987654321/sundown-shop"
+    create_delivery_role = true
+  }
+  assert {
+    condition     = alltrue([for target in aws_cloudwatch_event_target.this : target.role_arn == one(aws_iam_role.delivery[*].arn)]) && strcontains(one(aws_iam_role_policy.delivery[*].policy), var.queue_arn)
+    error_message = jsonencode(aws_cloudwatch_event_target.this)
+  }
+}
+
+run "alarms_are_quiet_without_data_and_tell_who_asked" {
+  variables {
+    alarm_actions = ["arn:aws:sns:eu-west-1:123456789012:oncall"]
+  }
+  assert {
+    condition = toset(keys(output.alarm_arns)) == toset(concat(
+      ["dead", "undelivered", "age"],
+      [for pair in setproduct(["capacity", "spot", "state", "terminate"], ["FailedInvocations", "InvocationsFailedToBeSentToDlq"]) : "${pair[0]}-${pair[1]}"],
+    ))
+    error_message = jsonencode(keys(output.alarm_arns))
+  }
+  assert {
+    condition = alltrue([for alarm in concat(values(aws_cloudwatch_metric_alarm.rule), values(aws_cloudwatch_metric_alarm.letters), aws_cloudwatch_metric_alarm.age) :
+      alarm.treat_missing_data == "notBreaching" && alarm.alarm_actions == toset(var.alarm_actions) && alarm.ok_actions == toset(var.alarm_actions) && length(alarm.alarm_name) <= 255
+    ])
+    error_message = jsonencode(aws_cloudwatch_metric_alarm.rule)
+  }
+  assert {
+    condition = [for alarm in [aws_cloudwatch_metric_alarm.rule["spot-FailedInvocations"], aws_cloudwatch_metric_alarm.letters["dead"], aws_cloudwatch_metric_alarm.letters["undelivered"], aws_cloudwatch_metric_alarm.age[0]] :
+      [alarm.namespace, alarm.metric_name, alarm.dimensions, alarm.threshold]
+      ] == [
+      ["AWS/Events", "FailedInvocations", tomap({ RuleName = "sundown-shop-spot" }), 0],
+      ["AWS/SQS", "ApproximateNumberOfMessagesVisible", tomap({ QueueName = "sundown-shop-dead" }), 0],
+      ["AWS/SQS", "ApproximateNumberOfMessagesVisible", tomap({ QueueName = "sundown-shop-undelivered" }), 0],
+      ["AWS/SQS", "ApproximateAgeOfOldestMessage", tomap({ QueueName = "sundown-shop" }), 120],
+    ]
+    error_message = jsonencode(aws_cloudwatch_metric_alarm.letters)
+  }
+}
+
+run "alarms_can_be_somebody_elses" {
+  command = plan
+  variables {
+    create_alarms = false
+  }
+  assert {
+    condition     = length(aws_cloudwatch_metric_alarm.rule) + length(aws_cloudwatch_metric_alarm.letters) + length(aws_cloudwatch_metric_alarm.age) == 0
+    error_message = "There are alarms."
+  }
+}

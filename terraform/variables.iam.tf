@@ -1,0 +1,125 @@
+variable "identity" {
+  description = "How the pods get the role: `pod-identity`, `irsa` (a role for the service account) or `instance-profile`."
+  type        = string
+  default     = "pod-identity"
+  nullable    = false
+  validation {
+    condition     = contains(["pod-identity", "irsa", "instance-profile"], var.identity)
+    error_message = "identity: pod-identity, irsa or instance-profile."
+  }
+}
+
+variable "namespace" {
+  description = "Namespace of the pods."
+  type        = string
+  default     = "sundown"
+  nullable    = false
+}
+
+variable "service_account" {
+  description = "Service account of the pods."
+  type        = string
+  default     = "sundown"
+  nullable    = false
+}
+
+variable "create_role" {
+  description = "Whether the role is made; if not, `role_arn` says which gets the policies."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "role_arn" {
+  description = "Role of your own, where `create_role` is false. Its trust policy must be `trust_policy_json`, or that of the nodes."
+  type        = string
+  default     = null
+}
+
+variable "attach_policies" {
+  description = "Whether the policies are attached to the role. Without a role of either kind: false, and `policy_arn` is yours to attach."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "role_path" {
+  description = "Path of the roles and policies that are made."
+  type        = string
+  default     = "/"
+  nullable    = false
+  validation {
+    condition     = can(regex("^/([!-~]+/)?$", var.role_path))
+    error_message = "role_path: begins and ends with a slash."
+  }
+}
+
+variable "role_permissions_boundary" {
+  description = "ARN of the policy that bounds the roles that are made."
+  type        = string
+  default     = null
+}
+
+variable "oidc_provider_arn" {
+  description = "ARN of the cluster's OIDC provider, for `irsa`."
+  type        = string
+  default     = null
+}
+
+variable "oidc_audience" {
+  description = "Audience of the service account's token, for `irsa`."
+  type        = string
+  default     = "sts.amazonaws.com"
+  nullable    = false
+}
+
+variable "create_pod_identity_association" {
+  description = "Whether the service account is given the role, for `pod-identity`. The cluster needs the add-on `eks-pod-identity-agent`."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "group_tags" {
+  description = "Tags of the groups whose hooks the role may answer, each sufficient; without a value, its presence. null: `eks:cluster-name` with the cluster's name, and `kubernetes.io/cluster/NAME`."
+  type        = list(object({ key = string, value = optional(string) }))
+  default     = null
+  validation {
+    condition     = var.group_tags == null || try(length(var.group_tags) > 0, false)
+    error_message = "group_tags: name at least one tag, or none at all (null)."
+  }
+}
+
+variable "limit_to_groups" {
+  description = "Whether the role may answer hooks only of `autoscaling_groups`, by name instead of by tag."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "extra_statements" {
+  description = "More statements of the role's policy."
+  type = list(object({
+    sid        = optional(string)
+    effect     = optional(string, "Allow")
+    actions    = list(string)
+    resources  = list(string)
+    conditions = optional(map(map(list(string))), {})
+  }))
+  default  = []
+  nullable = false
+}
+
+variable "permissions" {
+  description = <<-TEXT
+    Policies that only some need. `check`: look-ups of `sundown check` (attached to the role). `test`: sending test events, for people; it is not
+    attached to the role. `afterwards`: terminating, detaching or marking an instance after its drain (attached to the role; nothing in Sundown does so yet).
+  TEXT
+  type = object({
+    check      = optional(bool, false)
+    test       = optional(bool, false)
+    afterwards = optional(bool, false)
+  })
+  default  = {}
+  nullable = false
+}

@@ -1,0 +1,99 @@
+variable "events" {
+  description = <<-TEXT
+    What is listened for. `launch`: null means where a group has a launch hook. `rebalance`, `health` and `warm_pool` are understood by Sundown and
+    not acted on yet.
+  TEXT
+  type = object({
+    terminate = optional(bool, true)
+    launch    = optional(bool)
+    spot      = optional(bool, true)
+    capacity  = optional(bool, true)
+    state     = optional(bool, true)
+    rebalance = optional(bool, false)
+    health    = optional(bool, false)
+    warm_pool = optional(bool, false)
+  })
+  default  = {}
+  nullable = false
+}
+
+variable "enable_test_events" {
+  description = "Whether the rules also match the source `sundown.test`. Whoever may call PutEvents in the account can then send test events."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "maximum_event_age_in_seconds" {
+  description = "How long EventBridge tries to deliver an event, before it goes to the queue of undelivered ones."
+  type        = number
+  default     = 3600
+  nullable    = false
+  validation {
+    condition     = var.maximum_event_age_in_seconds >= 60 && var.maximum_event_age_in_seconds <= 86400
+    error_message = "maximum_event_age_in_seconds: 60 to 86400."
+  }
+}
+
+variable "maximum_retry_attempts" {
+  description = "How often it tries."
+  type        = number
+  default     = 185
+  nullable    = false
+  validation {
+    condition     = var.maximum_retry_attempts >= 1 && var.maximum_retry_attempts <= 185
+    error_message = "maximum_retry_attempts: 1 to 185."
+  }
+}
+
+variable "create_delivery_role" {
+  description = "Whether the rules send as a role, which a queue in another account needs; that account lists it among its `sender_arns`."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "create_alarms" {
+  description = "Whether there are alarms on failed deliveries, on dead and undelivered letters, and on the queue's age."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "alarm_actions" {
+  description = "ARNs that alarms tell, when they rise and when they are over."
+  type        = list(string)
+  default     = []
+  nullable    = false
+}
+
+variable "queue_age_alarm_seconds" {
+  description = "How old the oldest message may be."
+  type        = number
+  default     = 120
+  nullable    = false
+  validation {
+    condition     = var.queue_age_alarm_seconds >= 60
+    error_message = "queue_age_alarm_seconds: 60 or more; CloudWatch counts in minutes."
+  }
+}
+
+variable "fault_injection" {
+  description = <<-TEXT
+    A template of AWS Fault Injection Service that interrupts one spot instance with these tags; null: none. The alarm stops an experiment, and is
+    required: one on what your users notice.
+  TEXT
+  type = object({
+    target_tags    = map(string)
+    stop_alarm_arn = string
+  })
+  default = null
+  validation {
+    condition     = var.fault_injection == null || try(length(var.fault_injection.target_tags) > 0, false)
+    error_message = "fault_injection: target_tags must name a tag; without any, every spot instance of the account could be interrupted."
+  }
+  validation {
+    condition     = var.fault_injection == null || try(var.fault_injection.stop_alarm_arn != null && var.fault_injection.stop_alarm_arn != "", false)
+    error_message = "fault_injection: stop_alarm_arn is the ARN of a CloudWatch alarm."
+  }
+}

@@ -1,0 +1,177 @@
+//! What the chart says to Kubernetes and to Sundown.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use sundown::config::RunArgs;
+
+use crate::{
+    settings::{flag_of, flags},
+    tools::{Objects, Tools},
+};
+
+fn pod<'a>(objects: &'a Objects, name: &str) -> &'a Value {
+    let object = &objects[name];
+    if object["kind"] == "Pod" { &object["spec"] } else { &object["spec"]["template"]["spec"] }
+}
+
+/// Its variables with a value of their own.
+fn variables(pod: &Value) -> BTreeMap<String, String> {
+    let all = pod["containers"][0]["env"].as_array().unwrap().iter();
+    all.filter_map(|e| Some((e["name"].as_str()?.to_owned(), e["value"].as_str()?.to_owned()))).collect()
+}
+
+/// Whatever `config` may say, in the words of the chart.
+const ALL: &[&str] = &[
+    "config.sharedQueue=true",
+    "config.maxPollers=8",
+    // A number that is easily written as 1e+05.
+    "config.maxHeld=100000",
+    "config.lifecycleHook={a-*,b}",
+    "config.nodeSelector=kubernetes.io/os",
+    "config.managedTag=ours",
+    "config.joinTimeout=6m",
+    "config.drainTimeout=2h",
+    "config.deadlineMargin=6s",
+    "config.spotDeadlineMargin=11s",
+    "config.forceAfter=0.75",
+    "config.excludeFromLoadBalancers=late",
+    "config.completeDelay=1s",
+    "config.minDrainTime=4s",
+    "config.maxEvictions=64",
+    "config.maxEvictionsPerBudget=16",
+    "config.leaseDuration=30s",
+    "config.leaseRenewDeadline=20s",
+    "config.leaseRetry=3s",
+    "config.awsEndpointUrl=https://aws.example.com",
+    "config.podEvents=all",
+    "config.logLevel=debug",
+    "config.logFormat=json",
+    "config.dryRun=true",
+    "config.trial=true",
+    "config.trialLog=/log/trial",
+    "config.compat=nth",
+    "config.webhookUrl=https://chat.example.com",
+    "config.webhookOn={accepted,ended}",
+    "config.webhookTemplate=x",
+    "config.webhookTemplateFile=/template/x",
+    "config.webhookHeadersFile=/headers/x",
+    "config.webhookProxy=http://proxy.example.com:3128",
+    "aws.region=eu-central-1",
+];
+
+#[test]
+fn every_value_of_config_reaches_its_flag() {
+    let Some(tools) = Tools::found() else { return };
+    let sets: Vec<_> = ALL.iter().flat_map(|set| ["--set", set]).collect();
+    let objects = tools.objects("minimal", &sets);
+    let said = variables(pod(&objects, "Deployment/sundown"));
+    let ours: BTreeSet<_> = said.keys().filter(|name| name.starts_with("SUNDOWN_")).cloned().collect();
+    let from_elsewhere = ["LEASE_NAMESPACE", "NODE_NAME", "POD_NAME", "POD_NAMESPACE", "KUBECONFIG", "CONTEXT", "PRINT_CONFIG"];
+    let elsewhere = from_elsewhere.map(|name| format!("SUNDOWN_{name}"));
+    let all: BTreeSet<_> = flags().into_iter().map(|(_, variable)| variable).filter(|v| !elsewhere.contains(v)).collect();
+    assert_eq!(ours, all);
+    let switches = ["SUNDOWN_SHARED_QUEUE", "SUNDOWN_DRY_RUN"];
+    // Neither goes with one of the others.
+    let apart = ["SUNDOWN_TRIAL", "SUNDOWN_WEBHOOK_TEMPLATE_FILE"];
+    let mut words = Vec::new();
+    for (variable, value) in said.iter().filter(|(name, _)| name.starts_with("SUNDOWN_") && !apart.contains(&name.as_str())) {
+        words.push(format!("--{}", flag_of(variable)));
+        if switches.contains(&variable.as_str()) { assert_eq!(value, "true") } else { words.push(value.clone()) }
+    }
+    let config = RunArgs::from_flags(words).unwrap().config(&|_| None).unwrap();
+    assert_eq!((config.queue.max_held, config.drain.max_in_flight, config.dry_run), (100_000, 64, true));
+    assert_eq!(config.ours.cluster_name.as_deref(), Some("shop"));
+}
+
+#[test]
+fn helm_test_runs_the_check_as_the_service_runs() {
+    let Some(tools) = Tools::found() else { return };
+    for set in ["minimal", "company", "trial"] {
+        let objects = tools.objects(set, &[]);
+        let name = objects.keys().find(|name| name.starts_with("Pod/")).unwrap();
+        let deployment = objects.keys().find(|name| name.starts_with("Deployment/")).unwrap();
+        assert_eq!(objects[name]["metadata"]["annotations"]["helm.sh/hook"], "test");
+        let (check, service) = (pod(&objects, name), pod(&objects, deployment));
+        assert_eq!(check["containers"][0]["args"][0], "check");
+        for field in ["serviceAccountName", "dnsPolicy", "dnsConfig", "securityContext", "nodeSelector", "tolerations", "volumes"] {
+            assert_eq!(check[field], service[field], "{set}: {field}");
+        }
+        for field in ["image", "env", "envFrom", "securityContext", "volumeMounts"] {
+            assert_eq!(check["containers"][0][field], service["containers"][0][field], "{set}: {field}");
+        }
+        // Neither the budget nor the Deployment may take it for a replica.
+        let labels = &objects[name]["metadata"]["labels"];
+        let selected = objects[deployment]["spec"]["selector"]["matchLabels"].as_object().unwrap();
+        assert!(selected.iter().any(|(label, value)| labels[label] != *value), "{set}");
+    }
+    assert!(tools.objects("minimal", &["--set", "check.enabled=false"]).keys().all(|name| !name.starts_with("Pod/")));
+}
+
+#[test]
+fn a_budget_is_there_only_for_several_and_never_holds_one_that_is_not_ready() {
+    let Some(tools) = Tools::found() else { return };
+    let budget = tools.objects("minimal", &[]).remove("PodDisruptionBudget/sundown").unwrap();
+    assert_eq!((&budget["spec"]["maxUnavailable"], &budget["spec"]["unhealthyPodEvictionPolicy"]), (&json!(1), &json!("AlwaysAllow")));
+    for without in ["replicas=1", "podDisruptionBudget.enabled=false"] {
+        assert!(!tools.objects("minimal", &["--set", without]).contains_key("PodDisruptionBudget/sundown"), "{without}");
+    }
+}
+
+#[test]
+fn every_selector_selects_the_pods_and_the_lease_is_the_one_that_the_role_names() {
+    let Some(tools) = Tools::found() else { return };
+    // A name that is too long for a label with its suffixes, too.
+    for name in ["sundown", "eu", "a-very-long-name-of-a-release-which-somebody-generated-from-a-branch"] {
+        let args = ["--set", &format!("fullnameOverride={}", &name[..name.len().min(52)])];
+        let objects = tools.objects("company", &args);
+        let of = |kind: &str| objects.iter().find(|(name, _)| name.starts_with(kind)).map(|(_, o)| o).unwrap();
+        let labels = &of("Deployment/")["spec"]["template"]["metadata"]["labels"];
+        let selects = |selector: &Value| selector.as_object().unwrap().iter().all(|(label, value)| labels[label] == *value);
+        assert!(selects(&of("Deployment/")["spec"]["selector"]["matchLabels"]));
+        assert!(selects(&of("PodDisruptionBudget/")["spec"]["selector"]["matchLabels"]));
+        assert!(selects(&of("NetworkPolicy/")["spec"]["podSelector"]["matchLabels"]));
+        assert!(selects(&of("Service/")["spec"]["selector"]));
+        let monitored = of("ServiceMonitor/")["spec"]["selector"]["matchLabels"].as_object().unwrap();
+        assert!(monitored.iter().all(|(label, value)| of("Service/")["metadata"]["labels"][label] == *value));
+        let lease = &variables(&of("Deployment/")["spec"]["template"]["spec"])["SUNDOWN_LEASE_NAME"];
+        assert_eq!(of("Role/")["rules"][1]["resourceNames"], json!([lease]));
+        for (name, object) in &objects {
+            let name_of = object["metadata"]["name"].as_str().unwrap();
+            assert!(name_of.len() <= 63, "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_network_policy_lets_out_what_is_needed_and_in_what_may_look() {
+    let Some(tools) = Tools::found() else { return };
+    let policy = tools.objects("company", &[]).remove("NetworkPolicy/sundown").unwrap();
+    assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress", "Egress"]));
+    assert_eq!(policy["spec"]["ingress"][0]["ports"], json!([{ "port": "admin", "protocol": "TCP" }]));
+    let mut open = BTreeSet::new();
+    for rule in policy["spec"]["egress"].as_array().unwrap() {
+        for port in rule["ports"].as_array().unwrap() {
+            let to = rule["to"].as_array().map_or(vec!["anywhere".to_owned()], |to| to.iter().map(|t| t["ipBlock"]["cidr"].to_string()).collect());
+            open.extend(to.into_iter().map(|to| format!("{} {} {to}", port["protocol"].as_str().unwrap(), port["port"])));
+        }
+    }
+    for needed in ["TCP 443 anywhere", "TCP 6443 anywhere", "UDP 53 anywhere", "TCP 53 anywhere", "TCP 3128 anywhere", "TCP 4317 anywhere"] {
+        assert!(open.remove(needed), "{needed}");
+    }
+    let credentials = ["169.254.170.23/32", "fd00:ec2::23/128", "169.254.169.254/32", "fd00:ec2::254/128"];
+    assert_eq!(open, credentials.iter().map(|cidr| format!("TCP 80 \"{cidr}\"")).collect());
+    assert!(!tools.objects("minimal", &[]).contains_key("NetworkPolicy/sundown"), "off by default");
+}
+
+/// Through a proxy nobody is given credentials.
+#[test]
+fn what_hands_out_credentials_is_asked_directly() {
+    let Some(tools) = Tools::found() else { return };
+    let said = variables(pod(&tools.objects("company", &[]), "Deployment/sundown"));
+    let direct: Vec<_> = said["NO_PROXY"].split(',').collect();
+    for host in ["169.254.170.23", "fd00:ec2::23", "169.254.169.254", "$(KUBERNETES_SERVICE_HOST)", ".internal"] {
+        assert!(direct.contains(&host), "{direct:?}");
+    }
+    assert!(!variables(pod(&tools.objects("minimal", &[]), "Deployment/sundown")).contains_key("NO_PROXY"));
+}

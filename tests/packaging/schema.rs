@@ -1,0 +1,112 @@
+//! Values that are refused, and what is said of them.
+
+use std::fs;
+
+use crate::tools::{Tools, chart, objects, values};
+
+const REFUSED: &[(&[&str], &str, &str)] = &[
+    // Misspelt, at the top, in an object, in a list's object.
+    (&["replica=3"], "'replica'", "not allowed"),
+    (&["config.queueUrl=x"], "'/config': additional properties 'queueUrl'", "not allowed"),
+    (&["extraEnv[0].name=A", "extraEnv[0].vale=b"], "'/extraEnv/0'", "'vale' not allowed"),
+    (&["tolerations[0].key=a", "tolerations[0].efect=NoSchedule"], "'/tolerations/0'", "'efect' not allowed"),
+    // Of the wrong kind.
+    (&["replicas=two"], "'/replicas'", "got string, want integer"),
+    (&["config.sharedQueue=maybe"], "'/config/sharedQueue'", "want boolean"),
+    (&["config.maxPollers=17"], "'/config/maxPollers'", "maximum: got 17, want 16"),
+    (&["config.podEvents=some"], "'/config/podEvents'", "'notable', 'all'"),
+    (&["antiAffinity=hard"], "'/antiAffinity'", "'required', 'preferred', 'off'"),
+    (&["config.nodeSelector="], "'/config/nodeSelector'", "minLength"),
+    // What Sundown would refuse as it starts, with the same remedy.
+    (&["config.queueUrls={nodes}"], "'/config/queueUrls/0'", "aws sqs get-queue-url"),
+    (&["config.drainTimeout=90"], "'/config/drainTimeout'", "such as 90s, 5m or 1h30m"),
+    (&["config.leaseRetry=2x"], "'/config/leaseRetry'", "such as 90s, 5m or 1h30m"),
+    (&["config.forceAfter=2"], "'/config/forceAfter'", "from 0 to 1"),
+    (&["config.forceAfter=soon"], "'/config/forceAfter'", "never, deadline, or a share"),
+    (&["config.clusterName=arn:aws:eks:eu-west-1:1:cluster/shop"], "'/config/clusterName'", "no ARN"),
+    (&["aws.region=eu-west-1a"], "'/aws/region'", "not an availability zone"),
+    (&["image.digest=latest"], "'/image/digest'", "sha256:"),
+    (&["proxy.https=proxy.example.com:3128"], "'/proxy/https'", "http or https URL"),
+    (&["metrics.podMonitor.interval=often"], "'/metrics/podMonitor/interval'", "such as 30s"),
+    (&["serviceAccount.annotations.eks\\.amazonaws\\.com/role-arn=sundown"], "role-arn'", "the ARN of a role"),
+    // The node's resolver knows no Service.
+    (&["config.awsEndpointUrl=http://localstack.test.svc:4566"], "'/config/awsEndpointUrl'", "set dnsPolicy: ClusterFirst"),
+    (&["config.queueUrls={https://sqs.eu-west-1.amazonaws.com/1/a,http://sqs:9324/1/b}"], "'/config/queueUrls'", "set dnsPolicy: ClusterFirst"),
+    (&["proxy.https=http://egress.network.svc.cluster.local.:3128"], "'/proxy/https'", "set dnsPolicy: ClusterFirst"),
+    (&["proxy.http=http://user:word@proxy:3128"], "'/proxy/http'", "set dnsPolicy: ClusterFirst"),
+    (
+        &["extraEnv[0].name=OTEL_EXPORTER_OTLP_ENDPOINT", "extraEnv[0].value=http://otel.seen.svc:4317"],
+        "'/extraEnv/0/value'",
+        "set dnsPolicy: ClusterFirst",
+    ),
+    (&["extraEnv[0].name=WEBHOOK", "extraEnv[0].value=chat.tools.svc.cluster.local:80"], "'/extraEnv/0/value'", "a host outside of the cluster"),
+    (&["dnsPolicy=None"], "'/dnsConfig'", "'nameservers'"),
+    // What only goes together, or not together.
+    (&["metrics.serviceMonitor.enabled=true"], "'/service/enabled'", "finds the pods by the Service"),
+    (
+        &["metrics.serviceMonitor.enabled=true", "metrics.podMonitor.enabled=true", "service.enabled=true"],
+        "'/metrics/podMonitor/enabled'",
+        "one of serviceMonitor and podMonitor",
+    ),
+    (&["tolerations[0].operator=Exists"], "'/tolerations/0'", "is not drained from them"),
+    (&["tolerations[0].key=sundown.dev/interruption"], "'/tolerations/0'", "is not drained from them"),
+    // What no schema can say.
+    (&["image.repository="], "image.repository is empty", "deploy/Dockerfile"),
+    (&["config.queueUrls=null"], "config.queueUrls is empty", "aws sqs get-queue-url"),
+    (&["metrics.prometheusRule.enabled=true", "metrics.prometheusRule.disabled={Sundown}"], "no alert \"Sundown\"", "SundownNobodyLeads"),
+];
+
+fn sets<'a>(all: &[&'a str]) -> Vec<&'a str> {
+    all.iter().flat_map(|set| ["--set", set]).collect()
+}
+
+#[test]
+fn what_is_refused_names_itself_and_its_remedy() {
+    let Some(tools) = Tools::found() else { return };
+    let minimal = values("minimal");
+    for (given, itself, remedy) in REFUSED {
+        for helm in tools.helms() {
+            let args = [&["--values", minimal.as_str()], &sets(given)[..]].concat();
+            let said = tools.template(&helm, &chart(), &args).expect_err(&format!("{given:?} is taken by {}", helm.display()));
+            assert!(said.contains(itself) && said.contains(remedy), "{} says of {given:?}: {said}", helm.display());
+        }
+    }
+}
+
+#[test]
+fn hosts_outside_of_the_cluster_and_addresses_are_taken_and_with_its_own_dns_those_inside_too() {
+    let Some(tools) = Tools::found() else { return };
+    for taken in [
+        &["proxy.https=http://proxy.example.com:3128", "proxy.http=http://10.0.0.1:3128"][..],
+        &["config.awsEndpointUrl=https://vpce-1a2b.sqs.eu-west-1.vpce.amazonaws.com"],
+        &["config.awsEndpointUrl=http://localhost:4566"],
+        &["config.awsEndpointUrl=http://[fd00::1]:4566"],
+        &["extraEnv[0].name=COLLECTOR", "extraEnv[0].value=https://otel.example.com:4317"],
+        // Words that are no hosts.
+        &["extraEnv[0].name=WORD", "extraEnv[0].value=a: b://c d", "config.logLevel=info\\,sundown::drain=trace", "config.lifecycleHook={drain}"],
+        &["config.awsEndpointUrl=http://localstack.test.svc:4566", "proxy.https=http://proxy:3128", "dnsPolicy=ClusterFirst"],
+    ] {
+        tools.objects("minimal", &sets(taken));
+    }
+}
+
+/// As part of another chart it is given what it does not know of: `global`, and its condition.
+#[test]
+fn it_is_part_of_another_chart() {
+    let Some(tools) = Tools::found() else { return };
+    let parent = tools.work.path().join("parent");
+    fs::create_dir_all(parent.join("charts")).unwrap();
+    tools.run("cp".as_ref(), &["-r", &chart(), parent.join("charts/sundown").to_str().unwrap()]).unwrap();
+    let chart = "apiVersion: v2\nname: parent\nversion: 1.0.0\ndependencies: [{ name: sundown, version: '*', condition: sundown.enabled }]\n";
+    fs::write(parent.join("Chart.yaml"), chart).unwrap();
+    let minimal = fs::read_to_string(values("minimal")).unwrap().replace('\n', "\n  ");
+    fs::write(parent.join("values.yaml"), format!("global: {{ region: somewhere }}\nsundown:\n  enabled: true\n  {minimal}")).unwrap();
+    let parent = parent.to_str().unwrap();
+    for helm in tools.helms() {
+        let on = objects(&tools.template(&helm, parent, &[]).unwrap());
+        assert!(on.contains_key("Deployment/sundown") && on.contains_key("ServiceAccount/sundown"), "{:?}", on.keys());
+        assert!(objects(&tools.template(&helm, parent, &["--set", "sundown.enabled=false"]).unwrap()).is_empty());
+        let said = tools.template(&helm, parent, &["--set", "sundown.replica=3"]).unwrap_err();
+        assert!(said.contains("sundown:") && said.contains("'replica'"), "{said}");
+    }
+}
