@@ -232,6 +232,7 @@ fn line(entry: &TrialEntry) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "a test may panic")]
 mod tests {
     use super::*;
 
