@@ -154,6 +154,38 @@ fn the_network_policy_lets_out_what_is_needed_and_in_what_may_look() {
     assert!(!tools.objects("minimal", &[]).contains_key("NetworkPolicy/sundown"), "off by default");
 }
 
+#[test]
+fn the_network_policy_lets_out_to_the_ports_that_the_values_name() {
+    let Some(tools) = Tools::found() else { return };
+    let args = [
+        "networkPolicy.enabled=true",
+        "config.queueUrls={http://10.0.0.2:9324/1/a,https://sqs.eu-west-1.amazonaws.com/1/a}",
+        "config.awsEndpointUrl=http://10.0.0.1:4566",
+        "extraEnv[0].name=AWS_ENDPOINT_URL_EC2",
+        "extraEnv[0].value=http://10.0.0.3",
+        "extraEnv[1].name=COUNT",
+        "extraEnv[1].value=a:9999",
+    ];
+    let policy = tools.objects("minimal", &args.map(|set| ["--set", set]).concat()).remove("NetworkPolicy/sundown").unwrap();
+    let named: Vec<_> = policy["spec"]["egress"].as_array().unwrap().iter().skip(3).collect();
+    let port = |port: u16| json!({ "port": port, "protocol": "TCP" });
+    assert_eq!(named, [&json!({ "ports": [port(4566), port(9324), port(80)] })], "443 is open anyway");
+}
+
+/// With one replica, nobody is missed.
+#[test]
+fn a_second_replica_is_missed_only_where_there_is_to_be_one() {
+    let Some(tools) = Tools::found() else { return };
+    let alerts = |replicas: &str| {
+        let rules =
+            tools.objects("minimal", &["--set", "metrics.prometheusRule.enabled=true", "--set", replicas]).remove("PrometheusRule/sundown").unwrap();
+        let all = rules["spec"]["groups"][0]["rules"].as_array().unwrap().clone();
+        all.iter().map(|rule| rule["alert"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
+    };
+    let (one, two) = (alerts("replicas=1"), alerts("replicas=2"));
+    assert_eq!(two.difference(&one).collect::<Vec<_>>(), ["SundownReplicaMissing"]);
+}
+
 /// Through a proxy nobody is given credentials.
 #[test]
 fn what_hands_out_credentials_is_asked_directly() {
