@@ -1,13 +1,16 @@
 //! What the chart says to Kubernetes and to Sundown.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
 
 use serde_json::{Value, json};
 use sundown::config::RunArgs;
 
 use crate::{
     settings::{flag_of, flags},
-    tools::{Objects, Tools},
+    tools::{Objects, Tools, chart},
 };
 
 fn pod<'a>(objects: &'a Objects, name: &str) -> &'a Value {
@@ -184,6 +187,30 @@ fn a_second_replica_is_missed_only_where_there_is_to_be_one() {
     };
     let (one, two) = (alerts("replicas=1"), alerts("replicas=2"));
     assert_eq!(two.difference(&one).collect::<Vec<_>>(), ["SundownReplicaMissing"]);
+}
+
+/// What a person copies from the chart's page is taken as it stands.
+#[test]
+fn the_values_on_the_page_are_taken() {
+    let Some(tools) = Tools::found() else { return };
+    let page = fs::read_to_string(format!("{}/README.md", chart())).unwrap();
+    let blocks: Vec<_> = page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert_eq!(blocks.len(), 4, "{blocks:?}");
+    for block in blocks {
+        let file = tools.work.path().join("block.yaml");
+        fs::write(&file, block.replace("REGISTRY", "registry.example.com")).unwrap();
+        let objects = tools.objects("minimal", &["--values", file.to_str().unwrap()]);
+        let spec = pod(&objects, "Deployment/sundown");
+        if block.contains("dryRun") {
+            assert_eq!(spec["serviceAccountName"], "sundown-trial", "the account of the real one may write");
+        }
+        if block.contains("release:") {
+            assert!(
+                ["PodMonitor", "PrometheusRule"].iter().all(|kind| objects[&format!("{kind}/sundown")]["metadata"]["labels"]["release"].is_string())
+            );
+        }
+        assert_eq!(spec["nodeSelector"].get("node-role.kubernetes.io/control-plane").is_some(), block.contains("control-plane"), "{block}");
+    }
 }
 
 /// Through a proxy nobody is given credentials.
