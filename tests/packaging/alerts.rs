@@ -23,8 +23,8 @@ fn an_alert_that_never_fires_or_always_is_found() {
     let (rules, cases) = (format!("{}/files/rules.yaml", chart()), format!("{ROOT}/tests/packaging/alerts.yaml"));
     let (rules, cases) = (fs::read_to_string(rules).unwrap(), fs::read_to_string(cases).unwrap());
     fs::write(tools.work.path().join("cases.yaml"), cases.replace("../../deploy/helm/sundown/files/rules.yaml", "rules.yaml")).unwrap();
-    let broken = ["vector(0) > 1", "vector(1) > 0"];
-    for (name, expression) in alerts(&rules).into_iter().flat_map(|(name, ..)| broken.map(|expression| (name.clone(), expression))) {
+    let wrong = ["vector(0) > 1", "vector(1) > 0"];
+    for (name, expression) in alerts(&rules).into_iter().flat_map(|(name, ..)| wrong.map(|expression| (name.clone(), expression))) {
         let mut broken: serde_json::Value = serde_saphyr::from_str(&rules).unwrap();
         let all = broken["groups"][0]["rules"].as_array_mut().unwrap();
         all.iter_mut().find(|r| r["alert"] == name.as_str()).unwrap()["expr"] = json!(expression);

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    process::Command,
 };
 
 use serde_json::{Value, json};
@@ -87,6 +88,11 @@ fn helm_test_runs_the_check_as_the_service_runs() {
         assert_eq!(objects[name]["metadata"]["annotations"]["helm.sh/hook"], "test");
         let (check, service) = (pod(&objects, name), pod(&objects, deployment));
         assert_eq!(check["containers"][0]["args"][0], "check");
+        for container in [check, service].map(|pod| &pod["containers"][0]) {
+            let args = container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap());
+            let said = Command::new(env!("CARGO_BIN_EXE_sundown")).args(args).arg("--help").output().unwrap();
+            assert!(said.status.success(), "the binary does not take {}: {}", container["args"], String::from_utf8_lossy(&said.stderr));
+        }
         for field in ["serviceAccountName", "dnsPolicy", "dnsConfig", "securityContext", "nodeSelector", "tolerations", "volumes"] {
             assert_eq!(check[field], service[field], "{set}: {field}");
         }
