@@ -16,7 +16,7 @@ use prometheus_client::{
 };
 
 pub use self::initial::{Calls, Words};
-use super::labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent};
+use super::labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent, WebhookResult};
 use crate::domain::Kind;
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
@@ -62,6 +62,7 @@ pub struct Metrics {
     records: Counters<1>,
     events_sent: Counter,
     events_dropped: Counters<1>,
+    webhooks: Counters<1>,
     decode_failures: Counters<1>,
     watch_failures: Counters<1>,
     watch_stale: Family<Labels<1>, SecondsGauge>,
@@ -114,6 +115,7 @@ impl Metrics {
             records: reg(&mut r, "records", "What befell the records on Nodes"),
             events_sent: reg(&mut r, "events_sent", "Kubernetes Events written"),
             events_dropped: reg(&mut r, "events_dropped", "Kubernetes Events not written, by reason"),
+            webhooks: reg(&mut r, "webhooks", "Notifications, by what came of them"),
             decode_failures: reg(&mut r, "decode_failures", "Objects that could not be decoded and were skipped, by object"),
             watch_failures: reg(&mut r, "watch_failures", "Watches that failed and were started again, by object"),
             watch_stale: Family::default(),
@@ -317,6 +319,11 @@ impl Metrics {
         self.events_sent.inc_by(written);
         self.events_dropped.get_or_create(&[("reason", "rate")]).inc_by(dropped);
         self.events_dropped.get_or_create(&[("reason", "failed")]).inc_by(failed);
+    }
+
+    /// Something came of a notification.
+    pub fn webhook(&self, result: WebhookResult) {
+        self.webhooks.get_or_create(&[("result", result.as_str())]).inc();
     }
 
     /// An object (`node`, `pod`, `budget`, …) could not be decoded.
