@@ -181,6 +181,8 @@ fn the_network_policy_lets_out_to_the_ports_that_the_values_name() {
         "networkPolicy.enabled=true",
         "config.queueUrls={http://10.0.0.2:9324/1/a,https://sqs.eu-west-1.amazonaws.com/1/a}",
         "config.awsEndpointUrl=http://10.0.0.1:4566",
+        "config.webhookUrl=https://chat.example.com/hook",
+        "config.webhookProxy=http://proxy.example.com:3129",
         "extraEnv[0].name=AWS_ENDPOINT_URL_EC2",
         "extraEnv[0].value=http://10.0.0.3",
         "extraEnv[1].name=COUNT",
@@ -189,7 +191,7 @@ fn the_network_policy_lets_out_to_the_ports_that_the_values_name() {
     let policy = tools.objects("minimal", &args.map(|set| ["--set", set]).concat()).remove("NetworkPolicy/sundown").unwrap();
     let named: Vec<_> = policy["spec"]["egress"].as_array().unwrap().iter().skip(3).collect();
     let port = |port: u16| json!({ "port": port, "protocol": "TCP" });
-    assert_eq!(named, [&json!({ "ports": [port(4566), port(9324), port(80)] })], "443 is open anyway");
+    assert_eq!(named, [&json!({ "ports": [port(4566), port(3129), port(9324), port(80)] })], "443 is open anyway");
 }
 
 /// With one replica, nobody is missed.
