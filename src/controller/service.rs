@@ -120,6 +120,7 @@ pub async fn serve(parts: Parts) {
     });
     let standing = standing(&parts, &keeper, &counting, identity);
     say_what_runs(&config);
+    parts.metrics.set_dry_run(config.dry_run);
     let inlet = Inlet::default();
     readiness(&parts, &standing, &keeper, &inlet);
     let alive = parts.loops.register("look_after", STUCK);

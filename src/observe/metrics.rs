@@ -53,6 +53,7 @@ pub struct Metrics {
     paused: Gauge,
     nodes_paused: Gauge,
     leader: Gauge,
+    dry_run: Gauge,
     leader_changes: Counters<1>,
     ready: Gauges<1>,
     api_calls: Counters<3>,
@@ -100,6 +101,7 @@ impl Metrics {
             paused: reg(&mut r, "paused", "1 while all drains are paused"),
             nodes_paused: reg(&mut r, "nodes_paused", "Nodes whose drain is held by an annotation of their own"),
             leader: reg(&mut r, "leader", "1 while this process leads"),
+            dry_run: reg(&mut r, "dry_run", "1 in a process that never leads, because it writes nothing (--dry-run)"),
             leader_changes: reg(&mut r, "leader_changes", "Changes of this process's role, by the new role"),
             ready: reg(&mut r, "ready", "1 while a condition of /readyz holds, by condition"),
             api_calls: reg(&mut r, "api_calls", "Calls to AWS and Kubernetes, by target, action and outcome"),
@@ -261,6 +263,11 @@ impl Metrics {
             let role = if leads { "leader" } else { "standby" };
             self.leader_changes.get_or_create(&[("role", role)]).inc();
         }
+    }
+
+    /// This process only tells what it would do, or not.
+    pub fn set_dry_run(&self, dry: bool) {
+        self.dry_run.set(i64::from(dry));
     }
 
     /// Conditions of `/readyz`, and whether they hold.
