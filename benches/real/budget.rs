@@ -123,7 +123,7 @@ fn frees(budget: &Value) -> bool {
 /// From each answer that says that a budget has freed to the eviction that may use it, in milliseconds; a budget whose pods are all evicted is not
 /// asked for. The answer may be logged after the watchers have heard of it, and what was under way already and is granted has used it: that is
 /// no time at all.
-fn waits<'a>(calls: &'a [Call], about: impl Fn(&Call) -> bool) -> Vec<(f64, &'a Call)> {
+fn waits(calls: &[Call], about: impl Fn(&Call) -> bool) -> Vec<(f64, &Call)> {
     // Calls come in the order in which they came in.
     let mut requests: BTreeMap<String, Vec<&Call>> = BTreeMap::new();
     for call in calls.iter().filter(|c| about(c)) {

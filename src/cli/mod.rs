@@ -2,11 +2,15 @@
 
 mod brake;
 mod check;
+mod completions;
 mod enroll;
+mod from_nth;
+mod man;
 mod people;
 mod run;
 mod send_test;
 mod simulate;
+mod trial_report;
 mod words;
 
 use std::process::ExitCode;
@@ -41,6 +45,14 @@ enum Command {
     Resume(brake::PauseArgs),
     /// End the drain of one node and complete what it owes
     Release(brake::ReleaseArgs),
+    /// Read the settings of aws-node-termination-handler and print ours, what differs, and what has no counterpart
+    FromNth(from_nth::FromNthArgs),
+    /// Tell what a trial (`run --dry-run --trial`) has recorded: what came, what would have been done, how soon
+    TrialReport(trial_report::TrialReportArgs),
+    /// Print what a shell needs to complete commands and flags
+    Completions(completions::CompletionsArgs),
+    /// Print a manual page
+    Man(man::ManArgs),
 }
 
 /// Parses the command line and does what it says. 0: done; 1: it failed, and said why; 2: the command line or a setting is wrong.
@@ -65,20 +77,38 @@ pub fn main() -> ExitCode {
         Command::Pause(args) => brake::pause(args, true),
         Command::Resume(args) => brake::pause(args, false),
         Command::Release(args) => brake::release(&args),
+        Command::FromNth(args) => from_nth::main(&args),
+        Command::TrialReport(args) => trial_report::main(&args),
+        Command::Completions(args) => completions::main(&args, whole_command()),
+        Command::Man(args) => man::main(&args, whole_command()),
     };
     match result {
         Ok(code) => code,
         Err(error) => {
             complain(&words::told(&error));
-            let is_asked_wrongly =
-                error.is::<crate::config::ConfigError>() || error.is::<brake::NothingToRelease>() || error.is::<simulate::ScenarioError>();
-            if is_asked_wrongly { ExitCode::from(2) } else { ExitCode::FAILURE }
+            if is_asked_wrongly(&error) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }
 
+fn is_asked_wrongly(error: &anyhow::Error) -> bool {
+    error.is::<crate::config::ConfigError>()
+        || error.is::<crate::observe::webhook::Unusable>()
+        || matches!(error.downcast_ref(), Some(crate::controller::NotATrialQueue::HasDeadLetters(_)))
+        || error.is::<brake::NothingToRelease>()
+        || error.is::<from_nth::BadInput>()
+        || error.is::<man::NoSuchCommand>()
+        || error.is::<simulate::ScenarioError>()
+        || error.is::<trial_report::NoTrial>()
+}
+
+/// All commands, with every default said.
+fn whole_command() -> clap::Command {
+    words::with_derived_defaults(<Cli as clap::CommandFactory>::command())
+}
+
 fn matches() -> Result<clap::ArgMatches, clap::Error> {
-    let command = words::with_derived_defaults(<Cli as clap::CommandFactory>::command());
+    let command = whole_command();
     let line: Vec<_> = std::env::args_os().collect();
     let without_empty = words::without_empty_variables(command.clone(), |name| std::env::var_os(name));
     without_empty.try_get_matches_from(&line).or_else(|mut error| {

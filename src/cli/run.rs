@@ -1,6 +1,6 @@
 //! `sundown run`: the service, against AWS and a Kubernetes API server.
 
-use std::{io::Write as _, process::ExitCode, sync::Arc, time::Duration};
+use std::{io::Write as _, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use clap::ArgMatches;
@@ -11,13 +11,18 @@ use tracing::{info, warn};
 use crate::{
     aws, cluster,
     config::{Config, ConfigError, RunArgs, print_config, unknown_variables},
-    controller::{self, Board, Clock, Parts, Random, Spawner},
+    controller::{self, Board, Clock, Outlets, Parts, Random, Spawner, TrialLog},
     domain::seconds,
-    observe::{Admin, Loops, Metrics, Readiness, logs},
+    observe::{
+        Admin, Loops, Metrics, Readiness, logs,
+        webhook::{Notifier, NotifierParts},
+    },
 };
 
 /// So many of the drains that are over are remembered.
 const DRAINS_KEPT: usize = 100;
+/// How long notifications may still take when everything else has ended.
+const LAST_WORDS: Duration = seconds(2);
 
 pub(super) fn main(args: &RunArgs, matches: Option<&ArgMatches>) -> anyhow::Result<ExitCode> {
     let print = args.print_config;
@@ -56,6 +61,11 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
     let options = cluster::ConnectOptions { kubeconfig: config.kube.kubeconfig.clone(), context: config.kube.context.clone() };
     let kube = cluster::connect(&options).await.context("no API server to talk to (`--kubeconfig`, or run in the cluster)")?;
     let metrics = Arc::new(Metrics::new(&controller::words()));
+    if config.trial.is_some() {
+        controller::vouch(&config.queue, &aws, clock, Arc::new(())).await?;
+    }
+    let outlets = outlets(&config, &random, &spawner, &metrics)?;
+    let notifier = outlets.notifier.clone();
     // The listener is up before the service: until that has said what it needs, nothing is ready.
     let (loops, readiness) = (Loops::new(clock), Readiness::awaiting(&controller::AWAITED));
     if let Some(address) = config.service.admin {
@@ -76,12 +86,40 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
         loops,
         readiness,
         board: Board::of_the_last(DRAINS_KEPT),
+        outlets,
         shutdown,
     };
     controller::serve(parts).await;
+    if let Some(notifier) = notifier {
+        notifier.flush(LAST_WORDS).await;
+    }
     info!("Stopped.");
     tokio::time::timeout(seconds(1), spawner.finished(Duration::from_millis(200))).await.ok();
     Ok(())
+}
+
+/// Opens the log of a trial, and makes ready what sends notifications.
+fn outlets(config: &Config, random: &Random, spawner: &Spawner, metrics: &Arc<Metrics>) -> anyhow::Result<Outlets> {
+    let open = |path: &PathBuf| {
+        let said = || {
+            format!("cannot write the trial's log to {}; give a file that can be written with --trial-log, or - for standard output", path.display())
+        };
+        TrialLog::open(path).with_context(said)
+    };
+    let trial = config.trial.as_ref().map(open).transpose()?;
+    // A dry run drains nothing, so there is nothing to tell.
+    let settings = config.webhook.clone().filter(|_| !config.dry_run);
+    let start = |settings| {
+        Notifier::start(NotifierParts {
+            settings,
+            cluster: config.ours.cluster_name.clone(),
+            transport: None,
+            random: random.clone(),
+            spawner: spawner.clone(),
+            metrics: Arc::clone(metrics),
+        })
+    };
+    Ok(Outlets { trial, notifier: settings.map(start).transpose()? })
 }
 
 /// The first SIGTERM or SIGINT ends the service in good order, a second one at once.

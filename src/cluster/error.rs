@@ -13,8 +13,11 @@ pub enum Problem {
     Conflict,
     /// 404, in the API server's own words: no such object.
     NotFound,
-    /// 403: RBAC, an admission webhook, or a namespace that is being terminated.
+    /// 403 in the words of the API server's authorizer: a right is missing.
     Forbidden,
+    /// 403 otherwise: we may, but this one request is not let in. An admission webhook or policy, a namespace that is being terminated, the
+    /// state of a disruption budget.
+    NotAdmitted,
     /// 401: the credentials are not accepted.
     Unauthorized,
     /// 400, 422 and what else says that the request itself is wrong.
@@ -46,6 +49,7 @@ impl Problem {
             Self::Conflict => "conflict",
             Self::NotFound => "not_found",
             Self::Forbidden => "forbidden",
+            Self::NotAdmitted => "not_admitted",
             Self::Unauthorized => "unauthorized",
             Self::Invalid => "invalid",
             Self::Overload { .. } => "overload",
@@ -64,7 +68,8 @@ impl Problem {
         match answer.code {
             0 => Self::Unreachable,
             401 => Self::Unauthorized,
-            403 => Self::Forbidden,
+            403 if lacks_a_right(&answer.message) => Self::Forbidden,
+            403 => Self::NotAdmitted,
             404 if answer.reason == "NotFound" => Self::NotFound,
             409 => Self::Conflict,
             410 => Self::Expired,
@@ -75,6 +80,13 @@ impl Problem {
             _ => Self::Invalid,
         }
     }
+}
+
+/// `pods "p" is forbidden: User "system:serviceaccount:sundown:sundown" cannot create resource "pods/eviction" …`, as RBAC and every other
+/// authorizer has it worded. Admission begins alike and goes on otherwise ("unable to create new content", "violates PodSecurity"); a webhook's
+/// own words, which may quote anything, come after its name.
+fn lacks_a_right(message: &str) -> bool {
+    message.split_once("forbidden: User \"").is_some_and(|(before, after)| !before.contains("admission webhook") && after.contains("\" cannot "))
 }
 
 /// A request that failed: what was to be done, to what, and why it was not.
@@ -146,5 +158,38 @@ pub(super) fn answer_of(status: &Status, header: Option<Duration>) -> ApiAnswer 
         message: status.message.clone(),
         causes: details.map(|d| d.causes.iter().map(|c| (c.reason.clone(), c.message.clone())).collect()).unwrap_or_default(),
         retry_after: asked.or(header).filter(|d| !d.is_zero()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What alerts as a missing permission must be one.
+    #[test]
+    fn only_a_missing_right_is_forbidden() {
+        let user = "User \"system:serviceaccount:sundown:sundown\" cannot create resource \"pods/eviction\" in API group \"\" in the namespace \"a\"";
+        let of = |message: &str| {
+            Problem::of(&ApiAnswer { code: 403, reason: "Forbidden".to_owned(), message: message.to_owned(), ..ApiAnswer::default() })
+        };
+        for denied in [
+            format!("pods \"p\" is forbidden: {user}"),
+            format!("pods \"p\" is forbidden: {user}: RBAC: clusterrole.rbac.authorization.k8s.io \"sundown\" not found"),
+            "nodes is forbidden: User \"system:anonymous\" cannot list resource \"nodes\" in API group \"\" at the cluster scope".to_owned(),
+            "forbidden: User \"system:anonymous\" cannot get path \"/api\"".to_owned(),
+        ] {
+            assert_eq!(of(&denied), Problem::Forbidden, "{denied}");
+        }
+        for refused in [
+            "pods \"p\" is forbidden: unable to create new content in namespace a because it is being terminated".to_owned(),
+            "pods \"p\" is forbidden: ValidatingAdmissionPolicy 'quiet' with binding 'quiet' denied request: not now".to_owned(),
+            "poddisruptionbudget.policy \"b\" is forbidden: pdb disruptions allowed is negative".to_owned(),
+            "admission webhook \"validation.gatekeeper.sh\" denied the request: no".to_owned(),
+            format!("admission webhook \"w\" denied the request: pods \"p\" is forbidden: {user}"),
+            "<html>403 Forbidden</html>".to_owned(),
+            String::new(),
+        ] {
+            assert_eq!(of(&refused), Problem::NotAdmitted, "{refused}");
+        }
     }
 }

@@ -105,11 +105,12 @@ pub enum Outcome {
 
 impl Outcome {
     /// Every word of [`Outcome::as_str`], for initialising metrics.
-    pub const WORDS: [&'static str; 13] = [
+    pub const WORDS: [&'static str; 14] = [
         "ok",
         "conflict",
         "not_found",
         "forbidden",
+        "not_admitted",
         "unauthorized",
         "invalid",
         "overload",

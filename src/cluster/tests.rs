@@ -58,6 +58,7 @@ fn every_word_of_an_outcome_is_known_beforehand() {
         P::Conflict,
         P::NotFound,
         P::Forbidden,
+        P::NotAdmitted,
         P::Unauthorized,
         P::Invalid,
         P::Overload { retry_after: None },

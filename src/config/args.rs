@@ -8,7 +8,10 @@ use super::{
     defaults as d,
     values::{Exclusion, ForceAfter, Listen, PodEvents, QueueUrl, parse_count, parse_duration, parse_switch},
 };
-use crate::{domain::Selector, observe::LogFormat};
+use crate::{
+    domain::{Compat, Selector},
+    observe::{LogFormat, webhook::On},
+};
 
 /// The flags of `sundown run`.
 #[derive(Debug, Clone, Args)]
@@ -40,6 +43,9 @@ pub struct RunArgs {
     /// Logs.
     #[command(flatten)]
     pub log: LogArgs,
+    /// Notifications.
+    #[command(flatten)]
+    pub webhook: WebhookArgs,
     /// Say once for each event what would be done, and write nothing to AWS or Kubernetes. Needs a queue of its own: messages reappear
     /// by themselves and are received again and again. Takes no Lease
     #[arg(long, env = "SUNDOWN_DRY_RUN", value_parser = parse_switch, help_heading = "Trying it")]
@@ -48,6 +54,13 @@ pub struct RunArgs {
     /// afterwards, it is only told what would be done about a test event
     #[arg(long, env = "SUNDOWN_ACCEPT_REAL_TESTS", value_name = "DURATION", value_parser = parse_duration, help_heading = "Trying it")]
     pub accept_real_tests: Option<Duration>,
+    /// With `--dry-run`: record what comes and what would be done with it in `--trial-log`, and delete it, so that each event is told once.
+    /// Takes a queue made for that alone, whose name ends with `-trial` and which has no dead-letter queue; refuses any other
+    #[arg(long, env = "SUNDOWN_TRIAL", value_parser = parse_switch, help_heading = "Trying it")]
+    pub trial: bool,
+    /// File to which a trial appends, one JSON object a line, for `sundown trial-report`; `-` is standard output
+    #[arg(long, env = "SUNDOWN_TRIAL_LOG", value_name = "FILE", default_value = d::TRIAL_LOG, help_heading = "Trying it")]
+    pub trial_log: PathBuf,
     /// Print every flag with its value, its variable and its default, then the variables that no flag has, and exit. Needs no queue
     #[arg(long, env = "SUNDOWN_PRINT_CONFIG", value_parser = parse_switch, help_heading = "Trying it")]
     pub print_config: bool,
@@ -130,6 +143,10 @@ pub struct DrainArgs {
     /// last pod is going, or not at all
     #[arg(long, env = "SUNDOWN_EXCLUDE_FROM_LOAD_BALANCERS", value_name = "WHEN", value_enum)]
     pub exclude_from_load_balancers: Option<Exclusion>,
+    /// Also write what tools know another handler by: `nth` writes the taints of aws-node-termination-handler beside ours, and its value of
+    /// the load balancer label. They are taken away with ours
+    #[arg(long, env = "SUNDOWN_COMPAT", value_name = "HANDLER")]
+    pub compat: Option<Compat>,
     /// How long to wait after a drain before its lifecycle actions are completed, for those who ship logs
     #[arg(long, env = "SUNDOWN_COMPLETE_DELAY", value_name = "DURATION", default_value = d::COMPLETE_DELAY, value_parser = parse_duration)]
     pub complete_delay: Duration,
@@ -226,4 +243,29 @@ pub struct LogArgs {
     /// How log lines look: `auto` (pretty on a terminal, else JSON), `pretty` or `json`
     #[arg(long, env = "SUNDOWN_LOG_FORMAT", value_name = "FORMAT", default_value = d::LOG_FORMAT, value_enum)]
     pub log_format: LogFormat,
+}
+
+/// Notifications.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Notifications")]
+pub struct WebhookArgs {
+    /// URL to which notifications are posted, as Slack and others take them (docs/notifications.md). It is a secret: give the variable from
+    /// one
+    #[arg(long, env = "SUNDOWN_WEBHOOK_URL", value_name = "URL", hide_env_values = true)]
+    pub webhook_url: Option<String>,
+    /// What is told: `accepted` (an interruption is taken on), `ended` (a drain is over), or both, separated by a comma
+    #[arg(long, env = "SUNDOWN_WEBHOOK_ON", value_name = "WHICH", value_delimiter = ',', default_value = d::WEBHOOK_ON)]
+    pub webhook_on: Vec<On>,
+    /// What a notification says: JSON or text with names in braces, such as `{{ summary }}`
+    #[arg(long, env = "SUNDOWN_WEBHOOK_TEMPLATE", value_name = "TEXT")]
+    pub webhook_template: Option<String>,
+    /// The same, from a file
+    #[arg(long, env = "SUNDOWN_WEBHOOK_TEMPLATE_FILE", value_name = "FILE")]
+    pub webhook_template_file: Option<PathBuf>,
+    /// File with more headers, one `Name: value` a line, as a Secret is mounted; read anew for every notification
+    #[arg(long, env = "SUNDOWN_WEBHOOK_HEADERS_FILE", value_name = "FILE")]
+    pub webhook_headers_file: Option<PathBuf>,
+    /// Proxy for notifications
+    #[arg(long, env = "SUNDOWN_WEBHOOK_PROXY", value_name = "URL", hide_env_values = true)]
+    pub webhook_proxy: Option<String>,
 }

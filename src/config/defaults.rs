@@ -43,11 +43,18 @@ pub const LOG_LEVEL: &str = "info";
 /// `--log-format`.
 pub const LOG_FORMAT: &str = "auto";
 
+/// `--trial-log`.
+pub const TRIAL_LOG: &str = "-";
+/// `--webhook-on`.
+pub const WEBHOOK_ON: &str = "ended";
+
 /// The defaults that are not words: what stands in the documentation instead.
 pub const DERIVED: &[(&str, &str)] = &[
     ("queue-url", "none: required"),
     ("drain-timeout", "max(1 h, the hook's HeartbeatTimeout)"),
     ("exclude-from-load-balancers", "early for spot and ending states, late for hooks"),
+    ("webhook-template", "for Slack: the summary"),
+    ("webhook-proxy", "HTTPS_PROXY, HTTP_PROXY, NO_PROXY"),
     ("lease-namespace", "POD_NAMESPACE, else kube-system"),
     ("node-name", "NODE_NAME"),
     ("pod-name", "POD_NAME"),

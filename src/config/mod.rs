@@ -14,15 +14,15 @@ mod values;
 
 use std::{net::SocketAddr, time::Duration};
 
-pub use args::{AwsArgs, DrainArgs, KubeArgs, LeaseArgs, LogArgs, OursArgs, QueueArgs, RunArgs, ServiceArgs, StandingArgs};
+pub use args::{AwsArgs, DrainArgs, KubeArgs, LeaseArgs, LogArgs, OursArgs, QueueArgs, RunArgs, ServiceArgs, StandingArgs, WebhookArgs};
 pub use print::{derived_default, document, print_config, unknown_variables};
 pub use validate::ConfigError;
 pub use values::{Exclusion, ForceAfter, Listen, PodEvents, QueueUrl, duration_text, parse_duration};
 
 use crate::{
-    domain::{NodeName, PodKey, Selector},
+    domain::{Compat, NodeName, PodKey, Selector},
     election,
-    observe::LogFormat,
+    observe::{LogFormat, webhook},
     triage::HookGlobs,
 };
 
@@ -43,10 +43,14 @@ pub struct Config {
     pub kube: KubeConfig,
     /// Logs, metrics, events.
     pub service: ServiceConfig,
+    /// How notifications are sent; `None`: not at all.
+    pub webhook: Option<webhook::Settings>,
     /// Say what would be done, write nothing.
     pub dry_run: bool,
     /// For how long from the start test events that ask for it are acted on.
     pub accept_real_tests: Option<Duration>,
+    /// The log of a trial, `-` for standard output: what comes is recorded there and deleted. `None`: no trial.
+    pub trial: Option<std::path::PathBuf>,
 }
 
 /// The queues.
@@ -90,6 +94,8 @@ pub struct DrainConfig {
     pub force_after: ForceAfter,
     /// When nodes leave load balancers; `None`: early for spot and ending states, late for hooks.
     pub exclude: Option<Exclusion>,
+    /// What tools know another handler by is written too.
+    pub compat: Option<Compat>,
     /// The wait between the end of a drain and the completion of its hooks.
     pub complete_delay: Duration,
     /// How long a drain lasts at least, from the cordon.

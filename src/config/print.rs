@@ -108,6 +108,11 @@ pub fn unknown_variables(set: impl Iterator<Item = String>) -> Vec<String> {
     all
 }
 
+/// Its value is not shown to anybody.
+fn is_secret(arg: &Arg) -> bool {
+    arg.is_hide_env_values_set()
+}
+
 /// The value in force and where it comes from.
 fn value(arg: &Arg, matches: &ArgMatches, args: &RunArgs, environment: Environment<'_>) -> (String, String) {
     let id = arg.get_id().as_str();
@@ -118,6 +123,9 @@ fn value(arg: &Arg, matches: &ArgMatches, args: &RunArgs, environment: Environme
     };
     if !takes_value(arg) {
         return (matches.get_flag(id).to_string(), source.to_owned());
+    }
+    if is_secret(arg) && matches.get_raw(id).is_some() {
+        return ("(not shown)".to_owned(), source.to_owned());
     }
     let raw = matches.get_raw(id).map(|values| values.map(|v| v.to_string_lossy()).collect::<Vec<_>>().join(","));
     if let Some(text) = given(raw.clone()) {

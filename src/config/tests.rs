@@ -2,6 +2,7 @@ use clap::{Args as _, Command, FromArgMatches as _};
 
 use super::*;
 
+const TRIAL: &str = "https://sqs.eu-west-1.amazonaws.com/123456789012/sundown-shop-trial";
 const QUEUE: &str = "https://sqs.eu-west-1.amazonaws.com/123456789012/nodes";
 
 /// Parses and validates as `sundown run` does; an error as the person sees it.
@@ -101,6 +102,10 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
         (&["--log-format", "xml"], "--log-format", "'xml'", "auto, pretty, json"),
         (&["--lease-name", "Sun down"], "--lease-name", "`Sun down`", "lower-case"),
         (&["--lease-namespace", "A.b"], "--lease-namespace", "`A.b`", "lower-case"),
+        (&["--compat", "other"], "--compat", "'other'", "use nth"),
+        (&["--webhook-url", "chat"], "--webhook-url", "`(not shown)`", "https://hooks.slack.com"),
+        (&["--webhook-url", "https://chat/x", "--webhook-on", "begun"], "--webhook-on", "'begun'", "accepted, ended"),
+        (&["--webhook-url", "https://chat/x", "--webhook-proxy", "proxy:3128"], "--webhook-proxy", "`(not shown)`", "http://proxy.internal:3128"),
         // Out of range.
         (&["--max-pollers", "0"], "--max-pollers", "`0`", "1 to 16"),
         (&["--max-pollers", "17"], "--max-pollers", "`17`", "1 to 16"),
@@ -116,6 +121,19 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
         (&["--max-evictions", "0"], "--max-evictions", "`0`", "1 to 1000"),
         (&["--lease-duration", "15500ms"], "--lease-duration", "`15s500ms`", "whole seconds"),
         // Contradictory.
+        (&["--trial"], "--trial", "`true`", "add --dry-run"),
+        (&["--trial", "--dry-run"], "--queue-url", QUEUE, "ends with -trial"),
+        (&["--trial", "--dry-run", "--queue-url", "https://sqs.eu-west-1.amazonaws.com/1/shop-trials"], "--queue-url", "shop-trials`", "-trial"),
+        (&["--trial", "--dry-run", "--shared-queue", "--queue-url", TRIAL], "--trial", "`true`", "queue of its own"),
+        (&["--trial", "--dry-run", "--queue-url", TRIAL], "", "", ""),
+        (&["--trial", "--dry-run", "--queue-url", "https://sqs.eu-west-1.amazonaws.com/1/shop-trial-20260105090000000000000001"], "", "", ""),
+        (&["--webhook-template", "x"], "--webhook-url", "not given", "nobody to tell"),
+        (
+            &["--webhook-url", "https://chat/x", "--webhook-template", "x", "--webhook-template-file", "y"],
+            "--webhook-template-file",
+            "`y`",
+            "one of the two",
+        ),
         (&["--queue-url", QUEUE, "--queue-url", QUEUE], "--queue-url", QUEUE, "once"),
         (&["--drain-timeout", "30s", "--deadline-margin", "30s"], "--deadline-margin", "`30s`", "--drain-timeout 30s"),
         (&["--max-evictions", "4"], "--max-evictions-per-budget", "`8`", "--max-evictions 4"),
@@ -136,6 +154,24 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
             }
         }
     }
+}
+
+#[test]
+fn a_webhook_is_told_of_ends_and_no_secret_of_it_is_shown() {
+    use crate::observe::webhook::{On, TemplateSource};
+    let flags = ["--queue-url", QUEUE, "--webhook-url", "https://chat/T0K3N", "--webhook-proxy", "http://u:S3CR3T@proxy:3128"];
+    let config = run(&flags).unwrap();
+    assert!(!format!("{config:?}").contains("T0K3N") && !format!("{config:?}").contains("S3CR3T"));
+    let printed = printed(&[], &flags);
+    assert!(!printed.contains("T0K3N") && !printed.contains("S3CR3T"), "{printed}");
+    assert!(printed.contains("--webhook-url (not shown)  # from the flag"), "{printed}");
+    let webhook = config.webhook.unwrap();
+    assert_eq!((webhook.url.expose(), webhook.on), ("https://chat/T0K3N", [On::Ended].into()));
+    let config =
+        run(&["--queue-url", QUEUE, "--webhook-url", "http://chat", "--webhook-on", "accepted,ended", "--webhook-template-file", "t"]).unwrap();
+    let webhook = config.webhook.unwrap();
+    assert_eq!((webhook.on, webhook.template), ([On::Accepted, On::Ended].into(), TemplateSource::File("t".into())));
+    assert_eq!(run(&["--queue-url", QUEUE, "--webhook-url", " "]).unwrap().webhook, None);
 }
 
 #[test]

@@ -11,7 +11,10 @@ use super::{
 use crate::{
     domain::{NodeName, PodKey, seconds},
     election,
-    observe::logs,
+    observe::{
+        logs,
+        webhook::{DEFAULT_TEMPLATE, Secret, Settings, TemplateSource},
+    },
     triage::HookGlobs,
 };
 
@@ -65,13 +68,15 @@ impl RunArgs {
         let standing = standing(&self, environment)?;
         let aws = aws(&self, &queue)?;
         let service = service(&self)?;
+        let webhook = webhook(&self)?;
+        let trial = trial(&self)?;
         let kube = KubeConfig { kubeconfig: self.kube.kubeconfig.filter(|p| !p.as_os_str().is_empty()), context: given(self.kube.context) };
         let accept_real_tests = self.accept_real_tests.filter(|length| !length.is_zero());
         if let Some(length) = accept_real_tests.filter(|length| *length > seconds(24 * 3600)) {
             let remedy = "whoever may send a test event can have nodes drained for so long; use 24h or less";
             return Err(ConfigError::duration("accept-real-tests", length, remedy));
         }
-        Ok(Config { queue, ours, drain, standing, aws, kube, service, dry_run: self.dry_run, accept_real_tests })
+        Ok(Config { queue, ours, drain, standing, aws, kube, service, webhook, dry_run: self.dry_run, accept_real_tests, trial })
     }
 }
 
@@ -187,6 +192,7 @@ fn drain(args: &RunArgs) -> Result<DrainConfig, ConfigError> {
         spot_deadline_margin: a.spot_deadline_margin,
         force_after: a.force_after,
         exclude: a.exclude_from_load_balancers,
+        compat: a.compat,
         complete_delay: a.complete_delay,
         min_time: a.min_drain_time,
         max_in_flight,
@@ -283,4 +289,64 @@ fn service(args: &RunArgs) -> Result<ServiceConfig, ConfigError> {
         Listen::At(address) => Some(address),
     };
     Ok(ServiceConfig { admin, pod_events: s.pod_events, log_level: l.log_level.clone(), log_format: l.log_format })
+}
+
+/// A URL that is a secret: an error does not show it.
+fn secret_url(flag: &'static str, text: Option<String>, example: &str) -> Result<Option<Secret>, ConfigError> {
+    let Some(text) = given(text) else { return Ok(None) };
+    let fine = url::Url::parse(&text).is_ok_and(|u| matches!(u.scheme(), "http" | "https") && u.host_str().is_some());
+    if !fine {
+        return Err(ConfigError::new(flag, Some("(not shown)"), format!("not an http(s) URL; use one such as {example}")));
+    }
+    Ok(Some(Secret::new(text)))
+}
+
+fn webhook(args: &RunArgs) -> Result<Option<Settings>, ConfigError> {
+    let w = args.webhook.clone();
+    let (file, headers) =
+        (w.webhook_template_file.filter(|p| !p.as_os_str().is_empty()), w.webhook_headers_file.filter(|p| !p.as_os_str().is_empty()));
+    let template = match (given(w.webhook_template), file) {
+        (Some(_), Some(file)) => {
+            let remedy = "--webhook-template gives a text too; give one of the two";
+            return Err(ConfigError::new("webhook-template-file", Some(&file.display().to_string()), remedy));
+        }
+        (Some(text), None) => Some(TemplateSource::Text(text)),
+        (None, file) => file.map(TemplateSource::File),
+    };
+    let proxy = secret_url("webhook-proxy", w.webhook_proxy, "http://proxy.internal:3128")?;
+    let Some(url) = secret_url("webhook-url", w.webhook_url, "https://hooks.slack.com/services/…")? else {
+        if template.is_some() || headers.is_some() || proxy.is_some() {
+            let remedy = "there is nobody to tell, although a template, headers or a proxy are given; give the URL too, or none of them";
+            return Err(ConfigError::new("webhook-url", None, remedy));
+        }
+        return Ok(None);
+    };
+    let template = template.unwrap_or_else(|| TemplateSource::Text(DEFAULT_TEMPLATE.to_owned()));
+    Ok(Some(Settings { url, on: w.webhook_on.into_iter().collect(), template, headers, proxy }))
+}
+
+fn trial(args: &RunArgs) -> Result<Option<std::path::PathBuf>, ConfigError> {
+    if !args.trial {
+        return Ok(None);
+    }
+    if !args.dry_run {
+        return Err(ConfigError::new("trial", Some("true"), "a trial deletes events and acts on none; add --dry-run"));
+    }
+    if args.queue.shared_queue {
+        return Err(ConfigError::new(
+            "trial",
+            Some("true"),
+            "it deletes what it receives, and others receive from a shared queue; take a queue of its own",
+        ));
+    }
+    // As terraform/ calls it, with and without what it appends to a prefix.
+    let made_for_it = |name: &str| name.ends_with("-trial") || name.contains("-trial-");
+    if let Some(other) = args.queue.queue_url.iter().find(|q| !made_for_it(&q.name)) {
+        let remedy = "not the queue of a trial, and a trial deletes what it receives; make one whose name ends with -trial (terraform/: trial_queue)";
+        return Err(ConfigError::new("queue-url", Some(&other.url), remedy));
+    }
+    if args.trial_log.as_os_str().is_empty() {
+        return Err(ConfigError::new("trial-log", Some(""), "give a file, or - for standard output"));
+    }
+    Ok(Some(args.trial_log.clone()))
 }

@@ -95,6 +95,7 @@ pub(super) async fn accept(
             sent,
             rules: term.end_that_rules(&name),
             margin: if interruption.kind() == Kind::Spot { term.config.drain.spot_deadline_margin } else { term.config.drain.deadline_margin },
+            compat: term.config.drain.compat,
             drain_timeout: term.config.drain.timeout,
         };
         let (body, joins) = match record::accept(&node, interruption, now, &options) {
@@ -202,6 +203,7 @@ fn done(term: &Term, interruption: &Interruption, verdict: &triage::Accept, node
         reason: "InterruptionAccepted",
         message: format!("{} of {}: cordoned, draining", kind.as_str(), verdict.instance),
     });
+    super::notices::accepted(term, interruption, node, &verdict.instance);
     term.tell(super::foreman::Word::Accepted {
         node: std::sync::Arc::new(node.clone()),
         instance: verdict.instance.clone(),

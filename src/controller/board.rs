@@ -129,6 +129,12 @@ impl Board {
         }
     }
 
+    /// The drain of one node.
+    #[must_use]
+    pub fn report(&self, node: &NodeName) -> Option<NodeReport> {
+        self.all().by_node.get(node).cloned()
+    }
+
     /// All drains, by the name of their node.
     #[must_use]
     pub fn snapshot(&self) -> BTreeMap<NodeName, NodeReport> {

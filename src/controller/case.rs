@@ -11,6 +11,7 @@ use super::{
     context::{Backoff, Term},
     foreman::Word,
     hooks::{First, Proof},
+    trial::{TrialEntry, Would},
 };
 use crate::{
     aws::LookupError,
@@ -241,7 +242,21 @@ impl Case {
             );
         }
         self.say_once(reason, if fate == Fate::Delete { "delete it and do nothing" } else { "leave it to others and do nothing" });
-        fate
+        self.record_trial(Would::Nothing, reason, None).unwrap_or(fate)
+    }
+
+    /// What becomes of the message in a trial, where it is written down; `None`: this is none.
+    fn record_trial(&self, would: Would, why: &str, node: Option<&Node>) -> Option<Fate> {
+        if !self.term.is_trial() {
+            return None;
+        }
+        let node = node.or_else(|| self.known.nodes.first().map(|n| &**n));
+        let entry = TrialEntry {
+            why: why.to_owned(),
+            node: node.map(|n| n.name.to_string()).unwrap_or_default(),
+            ..TrialEntry::of(&self.interruption, self.term.clock.now(), self.sent, self.known.received, would)
+        };
+        Some(if self.term.record_trial(&entry) { Fate::Delete } else { Fate::Leave })
     }
 
     /// An instance without a Node is waited for: who looks for it should find that in the log.
@@ -289,7 +304,12 @@ impl Case {
                 Verdict::Wait(_) | Verdict::Delete(_) | Verdict::Leave(_) => {}
             }
         }
-        Fate::Leave
+        let (would, node) = match verdict {
+            Verdict::Accept(accept) => (Would::Drain, Some(&*accept.node)),
+            Verdict::AnswerLaunch(_) => (Would::AnswerLaunch, None),
+            _ => (Would::Complete, None),
+        };
+        self.record_trial(would, "", node).unwrap_or(Fate::Leave)
     }
 
     /// A test: what would be done is told in the log, and on the Node for whoever cannot see that.
@@ -342,6 +362,10 @@ impl Case {
                     self.term.hooks.forget(&owed);
                 }
                 self.say_once("repeat", "delete it: the node's record holds it already");
+                if let Some(fate) = self.record_trial(Would::Nothing, "repeat", None) {
+                    self.term.metrics.message(Some(self.interruption.kind()), MessageOutcome::Repeat);
+                    return fate;
+                }
                 MessageOutcome::Repeat
             }
             Accepted::Full => {

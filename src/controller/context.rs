@@ -10,7 +10,7 @@ use std::{
 use tokio::sync::{OwnedMutexGuard, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::{Board, Clock, Random, Spawner, departed::Departed, foreman::Word, hooks::Hooks};
+use super::{Board, Clock, Outlets, Random, Spawner, departed::Departed, foreman::Word, hooks::Hooks};
 use crate::{
     aws::{Clients, Lookups},
     cluster::{Cluster, DaemonSets, EventNote, NodeIndex, Recorder},
@@ -59,6 +59,7 @@ pub(super) struct StandingParts {
     pub(super) departed: Departed,
     /// Until when test events that ask for it are acted on (`--accept-real-tests`).
     pub(super) real_tests_until: Option<Moment>,
+    pub(super) outlets: Outlets,
 }
 
 /// Says what this process may do now.

@@ -16,6 +16,7 @@ use super::{
     case::{self, Fate},
     context::Term,
     intake::Delivery,
+    trial::{TrialEntry, Would},
 };
 use crate::{
     domain::{Interruption, Moment, MomentExt, What, seconds},
@@ -95,6 +96,12 @@ impl Desk {
             let what = if shared { "leave it to others" } else { "delete it" };
             info!(reason, queue = %delivery.queue, "Dry run: would {what} and do nothing.");
         }
+        if self.term.is_trial() {
+            let entry = TrialEntry::of_message(self.term.clock.now(), delivery.sent, Would::Nothing, reason);
+            if !self.term.record_trial(&entry) {
+                return delivery.ticket.leave();
+            }
+        }
         if shared {
             delivery.ticket.leave();
         } else {
@@ -111,6 +118,10 @@ impl Desk {
                 reason = reject.as_str(), hint = %reject.hint(), queue = %delivery.queue, body,
                 "A message was not understood. It is left for the dead-letter queue; others of this kind are only counted."
             );
+        }
+        let entry = || TrialEntry::of_message(self.term.clock.now(), delivery.sent, Would::NotUnderstood, reject.as_str());
+        if self.term.is_trial() && self.term.record_trial(&entry()) {
+            return delivery.ticket.delete();
         }
         delivery.ticket.leave();
     }

@@ -4,6 +4,7 @@
 //! - `intake`: from the queues to the desk. `desk`, `case`: from a message to a decision. `accept`: the PATCH.
 //! - `foreman`: all drains and the dispatcher. `hooks`: heartbeats and completions. `release`: the end of a drain.
 //!   `departed`: what a Node owed that went while nobody led.
+//! - `outlets`: where else it is told what happens: `trial`, `notices`.
 
 mod accept;
 mod board;
@@ -15,11 +16,16 @@ mod desk;
 mod foreman;
 mod hooks;
 pub mod intake;
+mod notices;
+mod outlets;
 mod release;
 mod runtime;
 mod service;
+mod trial;
 
 pub use board::{BlockedFor, Board, NodeReport};
 pub use counting::words;
+pub use outlets::Outlets;
 pub use runtime::{Clock, Random, Spawner};
 pub use service::{AWAITED, Parts, serve};
+pub use trial::{NotATrialQueue, TrialEntry, TrialLog, Would, vouch};

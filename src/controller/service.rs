@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{
-    Board, Clock, Random, Spawner,
+    Board, Clock, Outlets, Random, Spawner,
     context::{Lead, Standing, StandingParts, Term},
     counting::Counting,
     departed::{self, Departed},
@@ -53,6 +53,8 @@ pub struct Parts {
     pub readiness: Readiness,
     /// Where drains are shown.
     pub board: Board,
+    /// Where else it is told what happens.
+    pub outlets: Outlets,
     /// Ends the service: it gives everything back and comes to its end within seconds.
     pub shutdown: CancellationToken,
 }
@@ -118,6 +120,7 @@ pub async fn serve(parts: Parts) {
     });
     let standing = standing(&parts, &keeper, &counting, identity);
     say_what_runs(&config);
+    parts.metrics.set_dry_run(config.dry_run);
     let inlet = Inlet::default();
     readiness(&parts, &standing, &keeper, &inlet);
     let alive = parts.loops.register("look_after", STUCK);
@@ -190,7 +193,8 @@ fn standing(parts: &Parts, keeper: &Arc<LeaseKeeper>, counting: &Counting, ident
         gate: Arc::new(LeaderGate(guard.clone())),
         settings: Settings::default(),
     });
-    let keep = KeepLabels::of(&config.ours.nodes);
+    let labels: Vec<String> = parts.outlets.notifier.iter().flat_map(|n| n.labels().map(str::to_owned).collect::<Vec<_>>()).collect();
+    let keep = KeepLabels::keys(config.ours.nodes.keys().chain(labels.iter().map(String::as_str)));
     let aws = Clients::from_config(&parts.aws, parts.clock, Arc::new(counting.clone()));
     let instance = config.standing.pod.as_ref().map_or(identity, |p| p.name.clone());
     Standing::from(StandingParts {
@@ -211,6 +215,7 @@ fn standing(parts: &Parts, keeper: &Arc<LeaseKeeper>, counting: &Counting, ident
         lead: Lead { write: Arc::new(move || !dry && guard.may_write()), beat: Arc::new(move || !dry && beats.may_beat()) },
         departed: Departed::default(),
         real_tests_until: config.accept_real_tests.map(|length| parts.clock.now().plus(length)),
+        outlets: parts.outlets.clone(),
     })
 }
 
@@ -236,7 +241,11 @@ fn say_what_runs(config: &Config) {
     if let Some(length) = config.accept_real_tests {
         warn!(for = ?length, "Test events that ask for it are acted on (--accept-real-tests): whoever may send one can have nodes drained.");
     }
-    if config.dry_run {
+    if config.dry_run && config.trial.is_some() {
+        warn!(
+            "Trial: nothing is written to AWS or Kubernetes, but that each event is recorded in the trial's log and deleted from the trial's queue."
+        );
+    } else if config.dry_run {
         warn!(
             "Dry run: nothing is written to AWS or Kubernetes. Messages reappear by themselves, so this needs a queue of its own; each reappearance counts towards the dead-letter queue."
         );
@@ -354,7 +363,11 @@ impl Leading {
             let settings = intake::Settings {
                 pollers: queue.max_pollers,
                 max_held: queue.max_held,
-                dry_run: task.config.dry_run,
+                writes: match (task.config.dry_run, task.is_trial()) {
+                    (_, true) => intake::Writes::Deletes,
+                    (true, false) => intake::Writes::Nothing,
+                    (false, false) => intake::Writes::All,
+                },
                 ..intake::Settings::default()
             };
             let queues = queue.urls.iter().map(|q| task.aws.queue(&q.url)).collect();

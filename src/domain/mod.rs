@@ -6,6 +6,7 @@
 mod answer;
 mod budget;
 mod causes;
+mod compat;
 mod hook;
 mod instance;
 mod interruption;
@@ -21,6 +22,7 @@ mod taken;
 pub use answer::ApiAnswer;
 pub use budget::{Budget, BudgetKey};
 pub use causes::with_causes;
+pub use compat::Compat;
 pub use hook::{GroupName, HookDescription, HookKey, HookName, LifecycleToken, OwedHook};
 pub use instance::{InstanceFacts, InstanceId, InstanceState, NotAnInstanceId};
 pub use interruption::{HealthNotice, HookAction, HookPurpose, Interruption, Kind, PoolEnd, SpotAction, What};

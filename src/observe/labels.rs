@@ -140,3 +140,17 @@ labels!(
         Conflict = "conflict",
     }
 );
+
+labels!(
+    /// What came of a notification.
+    WebhookResult {
+        /// Sent.
+        Sent = "sent",
+        /// Not sent yet, and tried again.
+        Retried = "retried",
+        /// Given up.
+        Failed = "failed",
+        /// Not tried: too many waited.
+        Dropped = "dropped",
+    }
+);

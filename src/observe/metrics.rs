@@ -16,7 +16,7 @@ use prometheus_client::{
 };
 
 pub use self::initial::{Calls, Words};
-use super::labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent};
+use super::labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent, WebhookResult};
 use crate::domain::Kind;
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
@@ -53,6 +53,7 @@ pub struct Metrics {
     paused: Gauge,
     nodes_paused: Gauge,
     leader: Gauge,
+    dry_run: Gauge,
     leader_changes: Counters<1>,
     ready: Gauges<1>,
     api_calls: Counters<3>,
@@ -61,6 +62,7 @@ pub struct Metrics {
     records: Counters<1>,
     events_sent: Counter,
     events_dropped: Counters<1>,
+    webhooks: Counters<1>,
     decode_failures: Counters<1>,
     watch_failures: Counters<1>,
     watch_stale: Family<Labels<1>, SecondsGauge>,
@@ -99,6 +101,7 @@ impl Metrics {
             paused: reg(&mut r, "paused", "1 while all drains are paused"),
             nodes_paused: reg(&mut r, "nodes_paused", "Nodes whose drain is held by an annotation of their own"),
             leader: reg(&mut r, "leader", "1 while this process leads"),
+            dry_run: reg(&mut r, "dry_run", "1 in a process that never leads, because it writes nothing (--dry-run)"),
             leader_changes: reg(&mut r, "leader_changes", "Changes of this process's role, by the new role"),
             ready: reg(&mut r, "ready", "1 while a condition of /readyz holds, by condition"),
             api_calls: reg(&mut r, "api_calls", "Calls to AWS and Kubernetes, by target, action and outcome"),
@@ -112,6 +115,7 @@ impl Metrics {
             records: reg(&mut r, "records", "What befell the records on Nodes"),
             events_sent: reg(&mut r, "events_sent", "Kubernetes Events written"),
             events_dropped: reg(&mut r, "events_dropped", "Kubernetes Events not written, by reason"),
+            webhooks: reg(&mut r, "webhooks", "Notifications, by what came of them"),
             decode_failures: reg(&mut r, "decode_failures", "Objects that could not be decoded and were skipped, by object"),
             watch_failures: reg(&mut r, "watch_failures", "Watches that failed and were started again, by object"),
             watch_stale: Family::default(),
@@ -261,6 +265,11 @@ impl Metrics {
         }
     }
 
+    /// This process only tells what it would do, or not.
+    pub fn set_dry_run(&self, dry: bool) {
+        self.dry_run.set(i64::from(dry));
+    }
+
     /// Conditions of `/readyz`, and whether they hold.
     pub fn set_ready(&self, conditions: impl IntoIterator<Item = (&'static str, bool)>) {
         for (condition, holds) in conditions {
@@ -310,6 +319,11 @@ impl Metrics {
         self.events_sent.inc_by(written);
         self.events_dropped.get_or_create(&[("reason", "rate")]).inc_by(dropped);
         self.events_dropped.get_or_create(&[("reason", "failed")]).inc_by(failed);
+    }
+
+    /// Something came of a notification.
+    pub fn webhook(&self, result: WebhookResult) {
+        self.webhooks.get_or_create(&[("result", result.as_str())]).inc();
     }
 
     /// An object (`node`, `pod`, `budget`, …) could not be decoded.

@@ -5,9 +5,10 @@ mod health;
 mod labels;
 pub mod logs;
 pub mod metrics;
+pub mod webhook;
 
 pub use admin::Admin;
 pub use health::{Loop, Loops, Readiness, ReadyFlag};
-pub use labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent};
+pub use labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent, WebhookResult};
 pub use logs::{LogFormat, LogOnce};
 pub use metrics::{Calls, Metrics, Words};

@@ -5,14 +5,14 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::{
-    Before, MAX_BYTES, MAX_INTERRUPTIONS, Record, Standing, VERSION,
+    Before, MAX_BYTES, MAX_INTERRUPTIONS, Record, Standing, VERSION, compat,
     life::consume_release,
     ours,
     patch::{NodePatch, urgency},
     schema::{Entry, Known},
     standing,
 };
-use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, EXCLUDED_BY_US, InstanceId, Interruption, Kind, Moment, MomentExt, Node, RECORD, Taken, seconds};
+use crate::domain::{Compat, EXCLUDE_FROM_LOAD_BALANCERS, InstanceId, Interruption, Kind, Moment, MomentExt, Node, RECORD, Taken, seconds};
 
 /// What else bears on an accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub struct AcceptOptions {
     pub rules: Option<Moment>,
     /// How long before its own end this interruption would force: what `rules` has been shortened by.
     pub margin: Duration,
+    /// Whose marks are written beside ours.
+    pub compat: Option<Compat>,
     /// `--drain-timeout`; the deadline of a hook is its accept plus this where `rules` does not say better.
     pub drain_timeout: Option<Duration>,
 }
@@ -37,7 +39,7 @@ const LONGEST_HOOK: Duration = seconds(7200);
 
 impl Default for AcceptOptions {
     fn default() -> Self {
-        Self { exclude: false, stale: false, sent: None, rules: None, margin: Duration::ZERO, drain_timeout: None }
+        Self { exclude: false, stale: false, sent: None, rules: None, margin: Duration::ZERO, compat: None, drain_timeout: None }
     }
 }
 
@@ -96,9 +98,10 @@ pub fn accept(node: &Node, interruption: &Interruption, now: Moment, options: &A
     if record.interruptions.len() > MAX_INTERRUPTIONS || record.write().len() > MAX_BYTES {
         return Accept::Full;
     }
+    let record = Record { compat: options.compat.map(|c| c.as_str().to_owned()).or(record.compat), ..record };
     let mut patch = NodePatch::new(node);
     patch.record(&record);
-    patch.taint(shown_kind(&record));
+    patch.taint(&record);
     if !joins {
         consume_release(node, &mut patch);
     }
@@ -106,7 +109,7 @@ pub fn accept(node: &Node, interruption: &Interruption, now: Moment, options: &A
     if !uncordoned_by_hand {
         patch.cordon();
     }
-    let excludes = options.exclude && patch.exclude();
+    let excludes = options.exclude && patch.exclude(record.compat());
     Accept::Patch { body: patch.body(), record: Box::new(record), excludes, joins }
 }
 
@@ -138,6 +141,7 @@ impl Newcomer {
             instance: self.instance,
             boot: node.boot_id.clone(),
             before,
+            compat: None,
             interruptions: vec![Entry::Known(Box::new(self.entry))],
             released: None,
             rest: Map::new(),
@@ -243,14 +247,15 @@ pub(super) fn shown_kind(record: &Record) -> &'static str {
 
 /// What is there before us on a Node without a record that can be read.
 fn seen_before(node: &Node) -> Before {
-    let excluded = node.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).is_some_and(|v| v != EXCLUDED_BY_US);
+    let excluded = node.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).is_some_and(|v| !compat::is_our_label(v, None));
     Before { unschedulable: node.unschedulable, excluded, ..Before::default() }
 }
 
 /// What is there before us where a record that does not count left something of ours.
 fn before_us(node: &Node, record: &Record) -> Before {
     let seen = seen_before(node);
-    Before { unschedulable: seen.unschedulable && !ours(node, record).cordon, ..seen }
+    let ours = ours(node, record);
+    Before { unschedulable: seen.unschedulable && !ours.cordon, excluded: seen.excluded && !ours.label, ..seen }
 }
 
 /// A damaged record may still say that we cordoned the Node. Only while our taint stands is it believed.

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::{Record, Released, accept::shown_kind, ours, patch::NodePatch, schema::Known};
-use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, EXCLUDED_BY_US, InstanceId, Node, RECORD, RELEASE};
+use super::{Record, Released, compat, ours, patch::NodePatch, schema::Known};
+use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, InstanceId, Node, RECORD, RELEASE};
 
 /// What becomes of the record when a Node is put back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,10 +38,10 @@ pub fn restore(node: &Node, record: Option<&Record>, after: &After) -> Option<Va
     if ours.cordon {
         patch.uncordon();
     }
-    if ours.taint {
-        patch.untaint();
+    if ours.taint || ours.compat {
+        patch.untaint(record);
     }
-    patch.include();
+    patch.include(record);
     let mut changes = consume_release(node, &mut patch) || ours.any();
     match after {
         After::Removed if own.is_some() => {
@@ -80,10 +80,10 @@ pub fn reregister(node: &Node, instance: &InstanceId, record: &Record) -> Option
     let mut record = record.clone();
     // What somebody else put on either object is not ours to take away.
     record.before.unschedulable |= node.unschedulable;
-    record.before.excluded |= node.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).is_some_and(|v| v != EXCLUDED_BY_US);
+    record.before.excluded |= node.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).is_some_and(|v| !compat::is_our_label(v, Some(&record)));
     let mut patch = NodePatch::new(node);
     patch.record(&record);
-    patch.taint(shown_kind(&record));
+    patch.taint(&record);
     patch.cordon();
     Some(patch.body())
 }
@@ -99,7 +99,12 @@ pub fn carried_over(fresh: &Record, held: &Record) -> Option<Record> {
     }
     let interruptions = held.interruptions.iter().filter(|old| !fresh.interruptions.contains(old)).chain(&fresh.interruptions).cloned();
     // What was there before us is what the first record says: the second one saw our own cordon.
-    Some(Record { interruptions: interruptions.collect(), before: held.before.clone(), ..fresh.clone() })
+    Some(Record {
+        interruptions: interruptions.collect(),
+        before: held.before.clone(),
+        compat: fresh.compat.clone().or_else(|| held.compat.clone()),
+        ..fresh.clone()
+    })
 }
 
 /// The patch that writes [`carried_over`] into the Node's record. `None`: there is no open record that lacks something.
@@ -108,7 +113,7 @@ pub fn carry_over(node: &Node, held: &Record) -> Option<Value> {
     let whole = carried_over(&Record::read(node.record()?).ok()?, held)?;
     let mut patch = NodePatch::new(node);
     patch.record(&whole);
-    patch.taint(shown_kind(&whole));
+    patch.taint(&whole);
     Some(patch.body())
 }
 

@@ -17,6 +17,7 @@
 //! server refuses it (409) when the Node has changed since: re-read and build it again.
 
 mod accept;
+mod compat;
 mod life;
 mod patch;
 mod room;

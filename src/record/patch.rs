@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Record;
-use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, EXCLUDED_BY_US, Kind, Node, RECORD, TAINT, Taint};
+use super::{Record, accept::shown_kind, compat};
+use crate::domain::{Compat, EXCLUDE_FROM_LOAD_BALANCERS, Kind, Node, RECORD, TAINT, Taint};
 
 /// A merge patch in the making. Whatever it does not name stays as it is.
 pub(super) struct NodePatch<'a> {
@@ -34,34 +34,38 @@ impl<'a> NodePatch<'a> {
         self.spec.insert("unschedulable".to_owned(), Value::Null);
     }
 
-    /// Our taint with this kind as its value, where ours stood, else last. All others stay, in their order.
-    pub(super) fn taint(&mut self, kind: &str) {
+    /// Our taint with the kind that leaves least time as its value, where ours stood, else last. All others stay, in their order. Those
+    /// that the record brings for other tools come after them, unless one with their key stands already.
+    pub(super) fn taint(&mut self, record: &Record) {
+        let kind = shown_kind(record);
         let ours = Taint { key: TAINT.to_owned(), value: Some(kind.to_owned()), effect: "NoSchedule".to_owned(), time_added: None };
         let at = self.node.taints.iter().position(|t| t.key == TAINT).unwrap_or(self.node.taints.len());
         let (before, after) = self.node.taints.split_at_checked(at).unwrap_or((&self.node.taints, &[]));
         let others = after.iter().filter(|t| t.key != TAINT);
-        let taints: Vec<&Taint> = before.iter().chain([&ours]).chain(others).collect();
+        let mut beside = compat::taints(record);
+        beside.retain(|new| !self.node.taints.iter().any(|t| t.key == new.key));
+        let taints: Vec<&Taint> = before.iter().chain([&ours]).chain(others).chain(&beside).collect();
         self.spec.insert("taints".to_owned(), json!(taints));
     }
 
-    /// Without our taint. A merge patch replaces the whole list, so it names all others.
-    pub(super) fn untaint(&mut self) {
-        let others: Vec<&Taint> = self.node.taints.iter().filter(|t| t.key != TAINT).collect();
+    /// Without our taint and those that the record brought. A merge patch replaces the whole list, so it names all others.
+    pub(super) fn untaint(&mut self, record: &Record) {
+        let others: Vec<&Taint> = self.node.taints.iter().filter(|t| t.key != TAINT && !compat::is_ours(t, record)).collect();
         self.spec.insert("taints".to_owned(), if others.is_empty() { Value::Null } else { json!(others) });
     }
 
     /// Our value of the load balancer label. Says whether the patch writes it: a value that is there stays.
-    pub(super) fn exclude(&mut self) -> bool {
+    pub(super) fn exclude(&mut self, compat: Option<Compat>) -> bool {
         let free = !self.node.labels.contains_key(EXCLUDE_FROM_LOAD_BALANCERS);
         if free {
-            self.labels.insert(EXCLUDE_FROM_LOAD_BALANCERS.to_owned(), EXCLUDED_BY_US.into());
+            self.labels.insert(EXCLUDE_FROM_LOAD_BALANCERS.to_owned(), compat::label(compat).into());
         }
         free
     }
 
     /// Takes our value of the load balancer label away.
-    pub(super) fn include(&mut self) {
-        if self.node.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).is_some_and(|v| v == EXCLUDED_BY_US) {
+    pub(super) fn include(&mut self, record: &Record) {
+        if self.node.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).is_some_and(|v| compat::is_our_label(v, Some(record))) {
             self.labels.insert(EXCLUDE_FROM_LOAD_BALANCERS.to_owned(), Value::Null);
         }
     }
@@ -90,7 +94,8 @@ impl<'a> NodePatch<'a> {
 #[must_use]
 pub fn exclude(node: &Node) -> Option<Value> {
     let mut patch = NodePatch::new(node);
-    patch.exclude().then(|| patch.body())
+    let compat = node.record().and_then(|text| Record::read(text).ok()).and_then(|record| record.compat());
+    patch.exclude(compat).then(|| patch.body())
 }
 
 /// Which kind the taint shows when several have joined: the one that leaves least time.

@@ -10,13 +10,13 @@
 //!  "released":{"at":"2026-01-01T00:10:00Z","outcome":"empty"}}
 //! ```
 //!
-//! Fields that are not known survive a rewrite at every level; so do interruptions of a kind that is not known, whatever their
+//! With `--compat nth` there is `"compat":"nth"` beside `before`. Fields that are not known survive a rewrite at every level; so do interruptions of a kind that is not known, whatever their
 //! shape. A newer version is read for the fields that are known and keeps its number.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::domain::{GroupName, HookKey, HookName, InstanceId, Kind, LifecycleToken, Moment, OwedHook, Taken};
+use crate::domain::{Compat, GroupName, HookKey, HookName, InstanceId, Kind, LifecycleToken, Moment, OwedHook, Taken};
 
 /// The version that is written.
 pub const VERSION: u64 = 1;
@@ -39,6 +39,9 @@ pub struct Record {
     pub(super) boot: Option<String>,
     #[serde(default)]
     pub(super) before: Before,
+    /// Whose marks stand beside ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) compat: Option<String>,
     pub(super) interruptions: Vec<Entry>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) released: Option<Released>,
@@ -141,6 +144,12 @@ impl Record {
     #[must_use]
     pub const fn instance(&self) -> &InstanceId {
         &self.instance
+    }
+
+    /// Whose marks stand beside ours because of it; `None` also for a handler of a newer version.
+    #[must_use]
+    pub fn compat(&self) -> Option<Compat> {
+        self.compat.as_deref()?.parse().ok()
     }
 
     /// When and how it was released; `None` while it is open.

@@ -1,7 +1,7 @@
 //! How a Node's record stands.
 
-use super::{Damage, Record};
-use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, EXCLUDED_BY_US, InstanceId, Node};
+use super::{Damage, Record, compat};
+use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, InstanceId, Node};
 
 /// How the record of a Node stands, read against the Node itself.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,13 +63,15 @@ pub struct Ours {
     pub taint: bool,
     /// It carries the load balancer label with our value.
     pub label: bool,
+    /// Taints for other tools stand on it that its record brought.
+    pub compat: bool,
 }
 
 impl Ours {
     /// Something of ours is on it.
     #[must_use]
     pub const fn any(self) -> bool {
-        self.cordon || self.taint || self.label
+        self.cordon || self.taint || self.label || self.compat
     }
 }
 
@@ -113,6 +115,7 @@ pub fn ours(node: &Node, record: &Record) -> Ours {
     Ours {
         cordon: node.unschedulable && !record.before.unschedulable && (taint || same_machine),
         taint,
-        label: node.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).is_some_and(|v| v == EXCLUDED_BY_US),
+        label: node.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).is_some_and(|v| compat::is_our_label(v, Some(record))),
+        compat: node.taints.iter().any(|t| compat::is_ours(t, record)),
     }
 }

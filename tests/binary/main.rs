@@ -23,6 +23,8 @@ mod enrolling;
 mod expressions;
 mod flags;
 mod leading;
+mod leaving_nth;
+mod notifying;
 mod probing;
 mod process;
 mod scraping;

@@ -62,6 +62,15 @@ fn the_policy_of_the_readme_allows_what_is_called_and_nothing_else() {
     let policy: Value = serde_json::from_str(text).unwrap();
     assert_eq!(actions(&policy), BTreeSet::from(Api::ALL.map(action)));
     assert_eq!(policy["Version"], "2012-10-17");
+    // On everything only what changes nothing; hooks of tagged groups alone.
+    for statement in policy["Statement"].as_array().unwrap() {
+        let may: Vec<_> = statement["Action"].as_array().unwrap().iter().map(|action| action.as_str().unwrap()).collect();
+        let describes = may.iter().all(|action| action.contains(":Describe"));
+        assert_eq!(statement["Resource"] == "*", describes, "{statement}");
+        if may.contains(&"autoscaling:CompleteLifecycleAction") {
+            assert_eq!(statement["Condition"], serde_json::json!({ "Null": { "aws:ResourceTag/kubernetes.io/cluster/CLUSTER": "false" } }));
+        }
+    }
 }
 
 /// The default of a variable of the module.

@@ -16,6 +16,7 @@ mod chart;
 mod commands;
 mod deploy;
 mod expressions;
+mod from_nth;
 mod iam;
 mod operations;
 mod pages;

@@ -114,3 +114,15 @@ fn what_alerts_ask_the_growth_of_is_there_from_the_start() {
         assert!(rendered.contains(&format!("{series} 0\n")), "{series} is missing");
     }
 }
+
+/// `kubectl auth can-i VERB TYPE/NAME` asks about an object of that name: a subresource is a flag, and without it the answer is "no".
+#[test]
+fn rights_are_asked_for_in_the_words_of_kubectl() {
+    let asked: Vec<_> = files("docs", ".md").into_iter().map(|page| (read(&page), page)).collect();
+    let asked: Vec<_> = asked.iter().flat_map(|(text, page)| text.split("auth can-i ").skip(1).map(move |rest| (page, rest))).collect();
+    assert!(!asked.is_empty());
+    for (page, rest) in asked {
+        let resource = rest.split_whitespace().nth(1).unwrap();
+        assert!(!resource.contains('/'), "{page} asks for {resource}");
+    }
+}

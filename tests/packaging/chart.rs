@@ -1,13 +1,17 @@
 //! What the chart says to Kubernetes and to Sundown.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    process::Command,
+};
 
 use serde_json::{Value, json};
 use sundown::config::RunArgs;
 
 use crate::{
     settings::{flag_of, flags},
-    tools::{Objects, Tools},
+    tools::{Objects, Tools, chart},
 };
 
 fn pod<'a>(objects: &'a Objects, name: &str) -> &'a Value {
@@ -49,6 +53,15 @@ const ALL: &[&str] = &[
     "config.logFormat=json",
     "config.dryRun=true",
     "config.acceptRealTests=1h",
+    "config.trial=true",
+    "config.trialLog=/log/trial",
+    "config.compat=nth",
+    "config.webhookUrl=https://chat.example.com",
+    "config.webhookOn={accepted,ended}",
+    "config.webhookTemplate=x",
+    "config.webhookTemplateFile=/template/x",
+    "config.webhookHeadersFile=/headers/x",
+    "config.webhookProxy=http://proxy.example.com:3128",
     "aws.region=eu-central-1",
 ];
 
@@ -64,8 +77,10 @@ fn every_value_of_config_reaches_its_flag() {
     let all: BTreeSet<_> = flags().into_iter().map(|(_, variable)| variable).filter(|v| !elsewhere.contains(v)).collect();
     assert_eq!(ours, all);
     let switches = ["SUNDOWN_SHARED_QUEUE", "SUNDOWN_DRY_RUN"];
+    // Neither goes with one of the others.
+    let apart = ["SUNDOWN_TRIAL", "SUNDOWN_WEBHOOK_TEMPLATE_FILE"];
     let mut words = Vec::new();
-    for (variable, value) in said.iter().filter(|(name, _)| name.starts_with("SUNDOWN_")) {
+    for (variable, value) in said.iter().filter(|(name, _)| name.starts_with("SUNDOWN_") && !apart.contains(&name.as_str())) {
         words.push(format!("--{}", flag_of(variable)));
         if switches.contains(&variable.as_str()) { assert_eq!(value, "true") } else { words.push(value.clone()) }
     }
@@ -84,6 +99,11 @@ fn helm_test_runs_the_check_as_the_service_runs() {
         assert_eq!(objects[name]["metadata"]["annotations"]["helm.sh/hook"], "test");
         let (check, service) = (pod(&objects, name), pod(&objects, deployment));
         assert_eq!(check["containers"][0]["args"][0], "check");
+        for container in [check, service].map(|pod| &pod["containers"][0]) {
+            let args = container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap());
+            let said = Command::new(env!("CARGO_BIN_EXE_sundown")).args(args).arg("--help").output().unwrap();
+            assert!(said.status.success(), "the binary does not take {}: {}", container["args"], String::from_utf8_lossy(&said.stderr));
+        }
         for field in ["serviceAccountName", "dnsPolicy", "dnsConfig", "securityContext", "nodeSelector", "tolerations", "volumes"] {
             assert_eq!(check[field], service[field], "{set}: {field}");
         }
@@ -152,6 +172,64 @@ fn the_network_policy_lets_out_what_is_needed_and_in_what_may_look() {
     let credentials = ["169.254.170.23/32", "fd00:ec2::23/128", "169.254.169.254/32", "fd00:ec2::254/128"];
     assert_eq!(open, credentials.iter().map(|cidr| format!("TCP 80 \"{cidr}\"")).collect());
     assert!(!tools.objects("minimal", &[]).contains_key("NetworkPolicy/sundown"), "off by default");
+}
+
+#[test]
+fn the_network_policy_lets_out_to_the_ports_that_the_values_name() {
+    let Some(tools) = Tools::found() else { return };
+    let args = [
+        "networkPolicy.enabled=true",
+        "config.queueUrls={http://10.0.0.2:9324/1/a,https://sqs.eu-west-1.amazonaws.com/1/a}",
+        "config.awsEndpointUrl=http://10.0.0.1:4566",
+        "config.webhookUrl=https://chat.example.com/hook",
+        "config.webhookProxy=http://proxy.example.com:3129",
+        "extraEnv[0].name=AWS_ENDPOINT_URL_EC2",
+        "extraEnv[0].value=http://10.0.0.3",
+        "extraEnv[1].name=COUNT",
+        "extraEnv[1].value=a:9999",
+    ];
+    let policy = tools.objects("minimal", &args.map(|set| ["--set", set]).concat()).remove("NetworkPolicy/sundown").unwrap();
+    let named: Vec<_> = policy["spec"]["egress"].as_array().unwrap().iter().skip(3).collect();
+    let port = |port: u16| json!({ "port": port, "protocol": "TCP" });
+    assert_eq!(named, [&json!({ "ports": [port(4566), port(3129), port(9324), port(80)] })], "443 is open anyway");
+}
+
+/// With one replica, nobody is missed.
+#[test]
+fn a_second_replica_is_missed_only_where_there_is_to_be_one() {
+    let Some(tools) = Tools::found() else { return };
+    let alerts = |replicas: &str| {
+        let rules =
+            tools.objects("minimal", &["--set", "metrics.prometheusRule.enabled=true", "--set", replicas]).remove("PrometheusRule/sundown").unwrap();
+        let all = rules["spec"]["groups"][0]["rules"].as_array().unwrap().clone();
+        all.iter().map(|rule| rule["alert"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
+    };
+    let (one, two) = (alerts("replicas=1"), alerts("replicas=2"));
+    assert_eq!(two.difference(&one).collect::<Vec<_>>(), ["SundownReplicaMissing"]);
+}
+
+/// What a person copies from the chart's page is taken as it stands.
+#[test]
+fn the_values_on_the_page_are_taken() {
+    let Some(tools) = Tools::found() else { return };
+    let page = fs::read_to_string(format!("{}/README.md", chart())).unwrap();
+    let blocks: Vec<_> = page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert_eq!(blocks.len(), 4, "{blocks:?}");
+    for block in blocks {
+        let file = tools.work.path().join("block.yaml");
+        fs::write(&file, block.replace("REGISTRY", "registry.example.com")).unwrap();
+        let objects = tools.objects("minimal", &["--values", file.to_str().unwrap()]);
+        let spec = pod(&objects, "Deployment/sundown");
+        if block.contains("dryRun") {
+            assert_eq!(spec["serviceAccountName"], "sundown-trial", "the account of the real one may write");
+        }
+        if block.contains("release:") {
+            assert!(
+                ["PodMonitor", "PrometheusRule"].iter().all(|kind| objects[&format!("{kind}/sundown")]["metadata"]["labels"]["release"].is_string())
+            );
+        }
+        assert_eq!(spec["nodeSelector"].get("node-role.kubernetes.io/control-plane").is_some(), block.contains("control-plane"), "{block}");
+    }
 }
 
 /// Through a proxy nobody is given credentials.

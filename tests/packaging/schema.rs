@@ -18,6 +18,17 @@ const REFUSED: &[(&[&str], &str, &str)] = &[
     (&["antiAffinity=hard"], "'/antiAffinity'", "'required', 'preferred', 'off'"),
     (&["config.nodeSelector="], "'/config/nodeSelector'", "minLength"),
     // What Sundown would refuse as it starts, with the same remedy.
+    (&["config.queueUrls=https://sqs.eu-west-1.amazonaws.com/1/a"], "'/config/queueUrls'", "config.queueUrls={URL}"),
+    (&["config.lifecycleHook=sundown"], "'/config/lifecycleHook'", "config.lifecycleHook={NAME}"),
+    (&["config.clusterName=2024"], "'/config/clusterName'", "--set-string"),
+    // What the API server would refuse, or the kubelet could not reach.
+    (&["livenessProbe.successThreshold=3"], "'/livenessProbe/successThreshold'", "must be 1"),
+    (&["admin.address=127.0.0.1"], "'/admin/address'", "no loopback"),
+    (&["admin.address=[::1]"], "'/admin/address'", "no loopback"),
+    (&["admin.address=999.9"], "'/admin/address'", "0.0.0.0"),
+    // A key twice, or pods that their own selector does not find.
+    (&["commonLabels.app\\.kubernetes\\.io/name=drainer"], "'/commonLabels/app.kubernetes.io~1name'", "nameOverride"),
+    (&["podLabels.app\\.kubernetes\\.io/component=drainer"], "'/podLabels/app.kubernetes.io~1component'", "nameOverride"),
     (&["config.queueUrls={nodes}"], "'/config/queueUrls/0'", "aws sqs get-queue-url"),
     (&["config.drainTimeout=90"], "'/config/drainTimeout'", "such as 90s, 5m or 1h30m"),
     (&["config.leaseRetry=2x"], "'/config/leaseRetry'", "such as 90s, 5m or 1h30m"),
@@ -32,6 +43,7 @@ const REFUSED: &[(&[&str], &str, &str)] = &[
     // The node's resolver knows no Service.
     (&["config.awsEndpointUrl=http://localstack.test.svc:4566"], "'/config/awsEndpointUrl'", "set dnsPolicy: ClusterFirst"),
     (&["config.queueUrls={https://sqs.eu-west-1.amazonaws.com/1/a,http://sqs:9324/1/b}"], "'/config/queueUrls'", "set dnsPolicy: ClusterFirst"),
+    (&["config.webhookUrl=http://chat.tools.svc/hook"], "'/config/webhookUrl'", "set dnsPolicy: ClusterFirst"),
     (&["proxy.https=http://egress.network.svc.cluster.local.:3128"], "'/proxy/https'", "set dnsPolicy: ClusterFirst"),
     (&["proxy.http=http://user:word@proxy:3128"], "'/proxy/http'", "set dnsPolicy: ClusterFirst"),
     (
@@ -53,6 +65,8 @@ const REFUSED: &[(&[&str], &str, &str)] = &[
     // What no schema can say.
     (&["image.repository="], "image.repository is empty", "deploy/Dockerfile"),
     (&["config.queueUrls=null"], "config.queueUrls is empty", "aws sqs get-queue-url"),
+    (&["extraEnv[0].name=SUNDOWN_DRY_RUN", "extraEnv[0].value=yes"], "said by config.dryRun", "rights to write"),
+    (&["extraArgs={--dry-run}"], "said by config.dryRun", "rights to write"),
     (&["metrics.prometheusRule.enabled=true", "metrics.prometheusRule.disabled={Sundown}"], "no alert \"Sundown\"", "SundownNobodyLeads"),
 ];
 
@@ -84,6 +98,15 @@ fn hosts_outside_of_the_cluster_and_addresses_are_taken_and_with_its_own_dns_tho
         &["extraEnv[0].name=COLLECTOR", "extraEnv[0].value=https://otel.example.com:4317"],
         // Words that are no hosts.
         &["extraEnv[0].name=WORD", "extraEnv[0].value=a: b://c d", "config.logLevel=info\\,sundown::drain=trace", "config.lifecycleHook={drain}"],
+        // Names that look like those of Services, where none is asked.
+        &["extraEnv[0].name=NO_PROXY", "extraEnv[0].value=169.254.170.23\\,.svc\\,.cluster.local"],
+        &["extraEnv[0].name=no_proxy", "extraEnv[0].value=registry.tools.svc:5000"],
+        &["config.clusterName=dev.cluster.local", "config.lifecycleHook={foo.svc}", "config.logLevel=kube.svc"],
+        &["extraEnv[0].name=ZONE", "extraEnv[0].value=dev.cluster.local"],
+        // What is said elsewhere.
+        &["config.queueUrls=null", "extraEnv[0].name=SUNDOWN_QUEUE_URL", "extraEnv[0].value=https://sqs.eu-west-1.amazonaws.com/1/a"],
+        &["admin.address=10.0.0.1", "livenessProbe.successThreshold=1"],
+        &["admin.address=[fd00::1]", "livenessProbe=null", "commonLabels.app\\.kubernetes\\.io/part-of=platform"],
         &["config.awsEndpointUrl=http://localstack.test.svc:4566", "proxy.https=http://proxy:3128", "dnsPolicy=ClusterFirst"],
     ] {
         tools.objects("minimal", &sets(taken));

@@ -12,7 +12,7 @@ use aws_credential_types::{Credentials, provider::SharedCredentialsProvider};
 use clap::Parser;
 use sundown::{
     config::{Config, RunArgs},
-    controller::{self, Board, Clock, NodeReport, Parts, Random, Spawner},
+    controller::{self, Board, Clock, NodeReport, Outlets, Parts, Random, Spawner},
     observe::{Loops, Metrics, Readiness},
     sim::{
         World, WorldSettings,
@@ -58,6 +58,8 @@ pub struct Stage {
     drain_timeouts: RefCell<Vec<u64>>,
     world_tasks: Spawner,
     environment: BTreeMap<String, String>,
+    /// Where the replicas that start from now on tell what happens.
+    pub outlets: RefCell<Outlets>,
 }
 
 /// One process of the service.
@@ -84,7 +86,16 @@ impl Stage {
         let clock = Clock::starting_at(BEGINNING.parse().unwrap());
         let (seed, world_tasks) = (settings.seed, Spawner::new());
         let world = World::start(settings, clock, &world_tasks);
-        Self { world, clock, seed, panics_before, drain_timeouts: RefCell::default(), world_tasks, environment: BTreeMap::new() }
+        Self {
+            world,
+            clock,
+            seed,
+            panics_before,
+            drain_timeouts: RefCell::default(),
+            world_tasks,
+            environment: BTreeMap::new(),
+            outlets: RefCell::default(),
+        }
     }
 
     /// A group `asg` of `nodes` nodes with a terminate hook `drain` of this heartbeat timeout; its instances.
@@ -150,6 +161,7 @@ impl Stage {
             loops: loops.clone(),
             readiness: readiness.clone(),
             board: board.clone(),
+            outlets: self.outlets.borrow().clone(),
             shutdown: shutdown.clone(),
         }));
         Replica { name: name.to_owned(), board, metrics, readiness, loops, tasks, shutdown, service }

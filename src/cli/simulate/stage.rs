@@ -63,6 +63,7 @@ pub(super) async fn play(scenario: &Scenario, seed: u64, pace: Pace, serve: bool
         loops: Loops::new(clock),
         readiness: Readiness::default(),
         board: board.clone(),
+        outlets: controller::Outlets::default(),
         shutdown: shutdown.clone(),
     }));
     let begun = clock.now();

@@ -318,11 +318,13 @@ async fn each_answer_has_its_problem() {
     let cluster = fake.cluster_with(counter.clone(), Arc::new(OpenGate), Settings::default());
     let budget = json!({"kind": "Status", "code": 429, "details": {"causes": [{"reason": "DisruptionBudget", "message": "needs 2"}]}}).to_string();
     let json = |code| status(code, "R", "m").to_string();
+    let denied = status(403, "Forbidden", "nodes \"a\" is forbidden: User \"u\" cannot patch resource \"nodes\"").to_string();
     let index = NodeIndex::start(&cluster, keep());
     index.synced().await;
     for (code, header, body, problem) in [
         (401, None, json(401), Problem::Unauthorized),
-        (403, None, json(403), Problem::Forbidden),
+        (403, None, denied, Problem::Forbidden),
+        (403, None, json(403), Problem::NotAdmitted),
         (409, None, json(409), Problem::Conflict),
         (410, None, json(410), Problem::Expired),
         (422, None, json(422), Problem::Invalid),

@@ -7,7 +7,7 @@ use tracing::{info, warn};
 use super::{Foreman, hands::say_held, told::list};
 use crate::{
     cluster::{About, EventNote, Problem, Severity},
-    controller::{context::Backoff, release},
+    controller::{context::Backoff, notices, release},
     domain::{InstanceId, MomentExt, Node, NodeName, seconds},
     drain::{DispatchInput, Input, NodeCondition, Outcome},
     observe::RecordEvent,
@@ -333,6 +333,9 @@ impl Foreman {
         course.span.in_scope(|| info!(outcome = outcome.as_str(), ?took, left = list(outcome.left()), "Drain ended."));
         self.term.board.ended(name, outcome.as_str(), now);
         self.told_end(name, outcome, took);
+        if let Some(course) = self.courses.get(name) {
+            notices::ended(&self.term, &course.node, &course.instance, &course.taken, outcome, took);
+        }
         let Some(course) = self.courses.get_mut(name) else { return };
         course.completing = Some(release::start(&self.term, course, outcome));
     }

@@ -50,8 +50,19 @@ pub struct Settings {
     pub max_held: usize,
     /// A message is not extended beyond this: SQS lets none be invisible for more than 12 h.
     pub extend_limit: Duration,
-    /// Nothing is deleted, extended or given back: messages reappear by themselves.
-    pub dry_run: bool,
+    /// What is written to the queues.
+    pub writes: Writes,
+}
+
+/// What an intake writes to its queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writes {
+    /// What is decided is deleted, what is not is extended, and given back at the end.
+    All,
+    /// What is decided is deleted; what is not reappears by itself (a trial).
+    Deletes,
+    /// Nothing: messages reappear by themselves (a dry run).
+    Nothing,
 }
 
 impl Default for Settings {
@@ -62,7 +73,7 @@ impl Default for Settings {
             visibility: Duration::from_mins(1),
             max_held: 10_000,
             extend_limit: Duration::from_mins(11 * 60 + 30),
-            dry_run: false,
+            writes: Writes::All,
         }
     }
 }
@@ -118,7 +129,7 @@ impl Intake {
         let (deliveries, receiver) = mpsc::channel(settings.max_held.max(1));
         let places = Arc::new(Semaphore::new(settings.max_held.max(1)));
         let (stop, finish) = (CancellationToken::new(), CancellationToken::new());
-        let half = (!settings.dry_run).then_some(settings.visibility / 2);
+        let half = (settings.writes == Writes::All).then_some(settings.visibility / 2);
         let ledgers: Arc<[_]> = queues.iter().map(|_| Arc::new(Ledger::new(half, settings.extend_limit))).collect();
         let start = |(queue, ledger): (Queue, &Arc<Ledger>)| {
             let desk = Desk {
@@ -130,7 +141,10 @@ impl Intake {
                 patience: settings.visibility,
                 log: Arc::new(Seldom::default()),
             };
-            let (writer, writers) = if settings.dry_run { (Writer::dry(), Vec::new()) } else { write(&desk, &finish, spawner) };
+            let (writer, writers) = match settings.writes {
+                Writes::Nothing => (Writer::dry(), Vec::new()),
+                writes => write(&desk, writes, &finish, spawner),
+            };
             let poller = Poller {
                 desk: desk.clone(),
                 settings: settings.clone(),
@@ -159,12 +173,15 @@ impl Intake {
 }
 
 /// Starts what deletes and what gives back.
-fn write(desk: &Desk, finish: &CancellationToken, spawner: &Spawner) -> (Writer, Vec<AbortOnDropHandle<()>>) {
+fn write(desk: &Desk, writes: Writes, finish: &CancellationToken, spawner: &Spawner) -> (Writer, Vec<AbortOnDropHandle<()>>) {
     let (writer, inboxes) = Writer::new();
     let (to_delete, to_release) = (desk.clone(), desk.clone());
     let deletes = writer::run(inboxes.deletes, finish.clone(), move |keys| to_delete.clone().delete(keys));
-    let releases = writer::run(inboxes.releases, finish.clone(), move |given| to_release.clone().release(given));
-    (writer, vec![spawner.spawn_scoped(deletes), spawner.spawn_scoped(releases)])
+    let mut tasks = vec![spawner.spawn_scoped(deletes)];
+    if writes == Writes::All {
+        tasks.push(spawner.spawn_scoped(writer::run(inboxes.releases, finish.clone(), move |given| to_release.clone().release(given))));
+    }
+    (writer, tasks)
 }
 
 impl IntakeHandle {

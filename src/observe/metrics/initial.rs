@@ -3,7 +3,7 @@
 use super::{Counters, Labels, Metrics};
 use crate::{
     domain::Kind,
-    observe::labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent},
+    observe::labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent, WebhookResult},
 };
 
 /// The words of other rooms, to initialise families with. A word that is missing here is counted all the same.
@@ -79,6 +79,9 @@ impl Metrics {
         }
         for event in RecordEvent::ALL {
             touch(&self.records, [("event", event.as_str())]);
+        }
+        for result in WebhookResult::ALL {
+            touch(&self.webhooks, [("result", result.as_str())]);
         }
         for role in ["leader", "standby"] {
             touch(&self.leader_changes, [("role", role)]);

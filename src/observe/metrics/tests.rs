@@ -15,6 +15,7 @@ fn what_was_counted_is_rendered_and_what_is_bounded_is_there_from_the_start() {
         "sundown_records_total{event=\"void\"} 0\n",
         "sundown_events_dropped_total{reason=\"rate\"} 0\n",
         "sundown_leader 0\n",
+        "sundown_dry_run 0\n",
         "sundown_deadline_misses_total 0\n",
         "sundown_clock_skew_seconds 0.0\n",
         concat!("sundown_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1\n"),

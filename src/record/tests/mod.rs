@@ -2,6 +2,7 @@
 #![allow(clippy::indexing_slicing, reason = "a test may panic")]
 
 mod accept;
+mod compat;
 mod life;
 mod properties;
 mod room;

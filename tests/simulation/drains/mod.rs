@@ -3,10 +3,12 @@
 
 mod accepting;
 mod bursts;
+mod compat;
 mod deadlines;
 mod labels;
 mod life;
 mod lost_nodes;
+mod notices;
 mod own_pod;
 mod pods;
 mod refusals;

@@ -164,6 +164,9 @@ async fn s11_pods_of_a_terminating_namespace_are_waited_for() {
     scene.terminate(0).await;
     scene.stage.pass(40).await;
     assert_eq!(scene.sundown.drain(&scene.node(0)).unwrap().blocked, ["shop/web-0 namespace_terminating"]);
+    let evictions = |outcome: &str| scene.sundown.metric(&format!("api_calls_total{{target=\"kubernetes\",action=\"evict\",outcome=\"{outcome}\"}}"));
+    assert!(evictions("not_admitted") >= 1.0);
+    assert_eq!(evictions("forbidden"), 0.0, "no right is missing");
     // The namespace controller comes to it.
     scene.stage.world.kube.delete("pods", "shop", "web-0");
     scene.completed(0, 10).await;

@@ -12,5 +12,6 @@ mod shared;
 mod stale;
 mod tested;
 mod tools;
+mod trial;
 mod unknown;
 mod unproved;

@@ -59,10 +59,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{- /* The variables that `extraEnv` names, as words between spaces. */ -}}
+{{- define "sundown.extraNames" -}}
+{{- range .Values.extraEnv }} {{ .name }} {{ end }}
+{{- end }}
+
 {{- /* The variables of every container that runs Sundown. What is empty is not said: a ConfigMap of `extraEnvFrom` may say it. */ -}}
 {{- define "sundown.env" -}}
 {{- $full := include "sundown.fullname" . }}
-{{- if not (or .Values.config.queueUrls .Values.extraEnvFrom) }}
+{{- $extra := include "sundown.extraNames" . }}
+{{- if or (contains " SUNDOWN_DRY_RUN " $extra) (has "--dry-run" .Values.extraArgs) }}
+{{- fail "A dry run is said by config.dryRun: by extraEnv or extraArgs the pods would keep the rights to write." }}
+{{- end }}
+{{- if not (or .Values.config.queueUrls .Values.extraEnvFrom (contains " SUNDOWN_QUEUE_URL " $extra)) }}
 {{- fail "config.queueUrls is empty: give the URL of the queue, as `aws sqs get-queue-url --queue-name NAME` prints it." }}
 {{- end }}
 # Who we are: where this node drains, the other replica leads, and this pod goes last.

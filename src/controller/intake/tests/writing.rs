@@ -147,7 +147,7 @@ async fn a_message_that_is_left_reappears_by_itself() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_writes_nothing_and_messages_reappear() {
-    let settings = Settings { dry_run: true, ..Settings::default() };
+    let settings = Settings { writes: Writes::Nothing, ..Settings::default() };
     let mut desk = start_with(&queue_of(3), &settings, 1);
     let mut all = desk.all().await;
     all.pop().unwrap().ticket.delete();
@@ -161,4 +161,21 @@ async fn a_dry_run_writes_nothing_and_messages_reappear() {
     drop(held);
     assert!(desk.handle.stop().await);
     assert!(desk.fake.calls("DeleteMessageBatch").is_empty() && desk.fake.calls("ChangeMessageVisibilityBatch").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trial_deletes_what_is_decided_and_writes_nothing_else() {
+    let settings = Settings { writes: Writes::Deletes, ..Settings::default() };
+    let mut desk = start_with(&queue_of(3), &settings, 1);
+    let mut all = desk.all().await;
+    all.pop().unwrap().ticket.delete();
+    all.pop().unwrap().ticket.leave();
+    let held = all.pop().unwrap();
+    let again = timeout(seconds(70), desk.deliveries.recv()).await.unwrap().unwrap();
+    assert_eq!(again.body, "1", "what is left reappears, what is held does not");
+    held.ticket.delete();
+    assert!(desk.handle.stop().await);
+    let deleted: usize = desk.fake.calls("DeleteMessageBatch").iter().map(|c| c.input["Entries"].as_array().map_or(0, Vec::len)).sum();
+    assert_eq!(deleted, 2);
+    assert!(desk.fake.calls("ChangeMessageVisibilityBatch").is_empty(), "neither extended nor given back");
 }

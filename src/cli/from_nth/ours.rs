@@ -1,0 +1,109 @@
+//! Our side: values of the chart, and what else there is to do and to know.
+
+use serde_json::{Map, Value};
+
+use super::{read::Given, table::Answer};
+
+/// What NTH's settings come to here.
+#[derive(Debug, Default, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Ours {
+    /// NTH runs as a DaemonSet.
+    pub(super) imds_mode: bool,
+    /// Values of our chart.
+    pub(super) values: Map<String, Value>,
+    /// What a person has to do or to fill in.
+    pub(super) to_do: Vec<String>,
+    /// What was given and behaves differently: the setting, and why.
+    pub(super) changes: Vec<Said>,
+    /// What was given and has no counterpart.
+    pub(super) missing: Vec<Said>,
+    /// What the table says of each setting that was given.
+    pub(super) settings: Vec<Answered>,
+    /// What NTH does not know, or does nothing with in queue mode.
+    pub(super) ignored: Vec<String>,
+}
+
+/// One setting, and what is said of it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub(super) struct Said {
+    pub(super) setting: String,
+    pub(super) why: String,
+}
+
+/// A setting that was given, and its answer. Its value is not repeated: it may be a secret.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub(super) struct Answered {
+    pub(super) setting: &'static str,
+    pub(super) answer: &'static str,
+    pub(super) here: &'static [&'static str],
+}
+
+impl Ours {
+    /// Sets a value by its path: `config.drainTimeout`.
+    pub(super) fn set(&mut self, path: &str, value: impl Into<Value>) {
+        set(&mut self.values, path, value.into());
+    }
+
+    /// Adds to a list of values.
+    pub(super) fn push(&mut self, key: &str, value: Value) {
+        if let Value::Array(list) = self.values.entry(key).or_insert_with(|| Value::Array(Vec::new())) {
+            list.push(value);
+        }
+    }
+
+    pub(super) fn do_this(&mut self, what: impl Into<String>) {
+        self.to_do.push(what.into());
+    }
+
+    pub(super) fn changes(&mut self, setting: impl Into<String>, why: impl Into<String>) {
+        self.changes.push(Said { setting: setting.into(), why: why.into() });
+    }
+
+    pub(super) fn misses(&mut self, setting: impl Into<String>, why: impl Into<String>) {
+        self.missing.push(Said { setting: setting.into(), why: why.into() });
+    }
+}
+
+fn set(map: &mut Map<String, Value>, path: &str, value: Value) {
+    match path.split_once('.') {
+        None => drop(map.insert(path.to_owned(), value)),
+        Some((key, rest)) => {
+            if let Value::Object(below) = map.entry(key).or_insert_with(|| Value::Object(Map::new())) {
+                set(below, rest, value);
+            }
+        }
+    }
+}
+
+/// Settings of which nothing is said beyond what the table says, because they differ from NTH's default.
+pub(super) fn tell_the_rest(given: &Given, told: &[&str], ours: &mut Ours) {
+    for (row, value) in given.rows().filter(|(row, _)| !told.contains(&row.name())) {
+        let text = super::read::plain(value);
+        if text == row.default || (row.answer != Answer::Missing && is_empty(value)) {
+            continue;
+        }
+        let setting = if text.len() > 60 { row.name().to_owned() } else { format!("{}: {text}", row.name()) };
+        match row.answer {
+            Answer::Same | Answer::Imds => {}
+            Answer::Better | Answer::Dropped if row.why.is_empty() => {}
+            Answer::Better | Answer::Dropped => ours.changes(setting, row.why),
+            Answer::Missing if is_off(row.name(), &text) => {}
+            Answer::Missing => ours.misses(setting, row.why),
+        }
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        other => super::read::plain(other).is_empty(),
+    }
+}
+
+/// A setting without counterpart that was given and asks for nothing.
+fn is_off(name: &str, text: &str) -> bool {
+    text.is_empty() || text == "false" || (name.ends_with("grace-period") || name.ends_with("GracePeriod")) && text.starts_with('-')
+}

@@ -1,0 +1,241 @@
+//! What NTH is told today: Helm values, or the flags and variables of a Deployment.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::table::{self, Answer, IMDS_VALUES, Row};
+
+/// What was given cannot be read as either.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BadInput {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {source}; give a file, or - for standard input")]
+    Read {
+        /// Which.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is no YAML.
+    #[error("{path} is neither YAML nor JSON: {why}")]
+    Parse {
+        /// Which.
+        path: String,
+        /// Where and what, in a line.
+        why: String,
+    },
+    /// It is something else.
+    #[error(
+        "{path} holds {what}; give the values of NTH's chart (`helm get values RELEASE -o yaml`) or its Deployment (`kubectl get deployment NAME -o yaml`)"
+    )]
+    Other {
+        /// Which.
+        path: String,
+        /// What it holds.
+        what: String,
+    },
+}
+
+/// What NTH is told, by the rows of the table.
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    /// It runs as a DaemonSet that asks each machine's own metadata.
+    pub(super) is_imds: bool,
+    /// It was read from a Deployment, or a DaemonSet.
+    pub(super) is_workload: bool,
+    settings: BTreeMap<&'static str, Value>,
+    /// Settings that say where a value is, and not which (`valueFrom`), by row.
+    pub(super) elsewhere: BTreeMap<&'static str, Value>,
+    /// Variables that are not NTH's.
+    pub(super) environment: Vec<Value>,
+    /// What is only for DaemonSets.
+    pub(super) of_imds: Vec<String>,
+    /// What NTH knows nothing of.
+    pub(super) unknown: Vec<String>,
+}
+
+impl Given {
+    /// What was given for this row; `None`: nothing, NTH's default holds.
+    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+        self.settings.get(name)
+    }
+
+    /// All that was given, in the order of the table.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (&'static Row, &Value)> {
+        table::ROWS.iter().filter_map(|row| Some((row, self.get(row.name())?)))
+    }
+
+    /// Whether it is on: given, else by default.
+    pub(super) fn is_on(&self, name: &str) -> bool {
+        match self.get(name) {
+            Some(given) => truth(given),
+            None => table::of_value(name).is_some_and(|row| row.default == "true"),
+        }
+    }
+
+    /// A text that was given and is not empty.
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        self.get(name).map(plain).filter(|text| !text.is_empty())
+    }
+
+    /// A number that was given.
+    pub(super) fn number(&self, name: &str) -> Option<i64> {
+        self.text(name)?.trim().parse().ok()
+    }
+
+    fn take(&mut self, row: &'static Row, value: Value) {
+        if row.answer == Answer::Imds {
+            self.of_imds.push(row.name().to_owned());
+        } else {
+            self.settings.insert(row.name(), value);
+        }
+    }
+}
+
+/// A scalar as NTH reads it.
+pub(super) fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.trim().to_owned(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// As Go reads truth.
+fn truth(value: &Value) -> bool {
+    matches!(plain(value).as_str(), "1" | "t" | "T" | "true" | "TRUE" | "True")
+}
+
+/// Reads Helm values, a Deployment, a DaemonSet, a Pod, or a list with one of these in it.
+pub(super) fn read(path: &str, text: &str) -> Result<Given, BadInput> {
+    if text.trim().is_empty() {
+        return Ok(values(Map::new()));
+    }
+    let parsed: Value = serde_saphyr::from_str(text).map_err(|e| {
+        let why = e.to_string().lines().next().unwrap_or_default().to_owned();
+        BadInput::Parse { path: path.to_owned(), why }
+    })?;
+    let other = |what: &str| BadInput::Other { path: path.to_owned(), what: what.to_owned() };
+    let map = match parsed {
+        Value::Object(map) => map,
+        Value::Null => Map::new(),
+        _ => return Err(other("no mapping")),
+    };
+    match map.get("kind").and_then(Value::as_str) {
+        None => Ok(values(map)),
+        Some("List" | "DeploymentList" | "DaemonSetList") => {
+            let items = map.get("items").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object);
+            let mut found: Vec<_> = items.filter(|item| container(item).is_some_and(|(_, is_nth)| is_nth)).collect();
+            // The one that can be told apart: a Deployment beside a DaemonSet of the same release is queue mode.
+            found.sort_by_key(|item| item.get("kind").and_then(Value::as_str) != Some("Deployment"));
+            found.first().map(|item| workload(item)).ok_or_else(|| other("a list without a workload of aws-node-termination-handler"))
+        }
+        Some(kind @ ("Deployment" | "DaemonSet" | "Pod" | "ReplicaSet")) if container(&map).is_none() => {
+            Err(other(&format!("a {kind} without containers")))
+        }
+        Some("Deployment" | "DaemonSet" | "Pod" | "ReplicaSet") => Ok(workload(&map)),
+        Some(kind) => Err(other(&format!("a {kind}"))),
+    }
+}
+
+/// The container of NTH in a workload, and whether it says so itself.
+fn container(object: &Map<String, Value>) -> Option<(&Value, bool)> {
+    let spec = object.get("spec")?;
+    let pod = spec.pointer("/template/spec").unwrap_or(spec);
+    let all = pod.get("containers")?.as_array()?;
+    let is_nth =
+        |c: &&Value| ["name", "image"].iter().any(|f| c.get(f).and_then(Value::as_str).is_some_and(|t| t.contains("node-termination-handler")));
+    all.iter().find(is_nth).map(|c| (c, true)).or_else(|| all.first().map(|c| (c, false)))
+}
+
+/// The settings in the flags and variables of a workload. A flag wins over its variable, as in NTH.
+fn workload(object: &Map<String, Value>) -> Given {
+    let mut given = Given { is_workload: true, ..Given::default() };
+    let Some((container, _)) = container(object) else { return given };
+    for entry in container.get("env").and_then(Value::as_array).into_iter().flatten() {
+        variable(&mut given, entry);
+    }
+    let words = ["command", "args"].into_iter().filter_map(|f| container.get(f)?.as_array()).flatten().filter_map(Value::as_str);
+    flags(&mut given, &words.collect::<Vec<_>>());
+    if let Some(replicas) = object.get("spec").and_then(|s| s.get("replicas")) {
+        given.settings.insert("replicas", replicas.clone());
+    }
+    let queue_mode = given.is_on("enableSqsTerminationDraining");
+    given.is_imds = object.get("kind").and_then(Value::as_str) == Some("DaemonSet") || !queue_mode;
+    given
+}
+
+/// One entry of `env`. What is not NTH's own is kept as it is.
+fn variable(given: &mut Given, entry: &Value) {
+    let name = entry.get("name").and_then(Value::as_str).unwrap_or_default();
+    let Some(row) = table::of_variable(name) else {
+        given.environment.push(entry.clone());
+        return;
+    };
+    match (entry.get("value"), entry.get("valueFrom")) {
+        // The pod's own name and place.
+        (_, Some(from)) if from.get("fieldRef").is_none() => drop(given.elsewhere.insert(row.name(), from.clone())),
+        (Some(value), _) if !plain(value).is_empty() => given.take(row, value.clone()),
+        _ => {}
+    }
+}
+
+/// Flags as Go's own package reads them: one dash or two, `-flag=value` or `-flag value`, a switch alone is on.
+fn flags(given: &mut Given, words: &[&str]) {
+    let mut words = words.iter().copied().peekable();
+    while let Some(word) = words.next() {
+        let Some(flag) = word.strip_prefix("--").or_else(|| word.strip_prefix('-')).filter(|f| !f.is_empty()) else { continue };
+        let (name, inline) = flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value)));
+        let Some(row) = table::of_flag(name) else {
+            given.unknown.push(format!("--{name}"));
+            continue;
+        };
+        let is_switch = matches!(row.default, "true" | "false");
+        let value = match inline {
+            Some(value) => value,
+            None if is_switch => "true",
+            None => words.next().unwrap_or_default(),
+        };
+        given.elsewhere.remove(row.name());
+        given.take(row, Value::String(value.to_owned()));
+    }
+}
+
+/// The settings in Helm values. Those of a chart around NTH's are unwrapped.
+fn values(mut map: Map<String, Value>) -> Given {
+    if let Some(Value::Object(inner)) = map.remove("aws-node-termination-handler") {
+        map = inner;
+    }
+    // What `helm get values` prints above them when it is not asked for YAML.
+    map.remove("USER-SUPPLIED VALUES");
+    map.remove("global");
+    let mut given = Given::default();
+    walk(&mut given, "", map);
+    let environment = given.settings.remove("extraEnv");
+    for entry in environment.as_ref().and_then(Value::as_array).into_iter().flatten() {
+        variable(&mut given, entry);
+    }
+    given.is_imds = !given.is_on("enableSqsTerminationDraining");
+    given
+}
+
+fn walk(given: &mut Given, at: &str, map: Map<String, Value>) {
+    for (key, value) in map {
+        let path = if at.is_empty() { key } else { format!("{at}.{key}") };
+        if IMDS_VALUES.iter().any(|of_imds| path.split('.').next() == Some(of_imds)) {
+            given.of_imds.push(path);
+        } else if let Some(row) = table::of_value(&path) {
+            if !value.is_null() {
+                given.settings.insert(row.name(), value);
+            }
+        } else if table::ROWS.iter().any(|row| row.value.is_some_and(|v| v.starts_with(&format!("{path}.")))) {
+            if let Value::Object(below) = value {
+                walk(given, &path, below);
+            }
+        } else if !path.starts_with("probes.") {
+            // (A probe takes whatever Kubernetes knows.)
+            given.unknown.push(path);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What is printed.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    always,
+    ours::{Ours, Said},
+};
+
+/// All of it, for a person. The first line says the most important thing.
+pub(super) fn text(ours: &Ours) -> String {
+    let mut out = String::new();
+    if ours.imds_mode {
+        out += IMDS;
+    } else {
+        out += "Queue mode: everything below can be carried over.\n";
+    }
+    out += "\n# Values for deploy/helm/sundown (`-o values` prints these alone)\n\n";
+    out += &yaml(&ours.values);
+    list(&mut out, "To do", ours.to_do.iter().cloned());
+    let said = |s: &Said| format!("{}: {}", s.setting, s.why);
+    list(&mut out, "Has no counterpart", ours.missing.iter().map(said));
+    list(&mut out, "Behaves differently, because of what was set", ours.changes.iter().map(said));
+    list(&mut out, "Behaves differently in any case", always::BEHAVIOUR.iter().map(|(what, why)| format!("{what}: {why}")));
+    list(&mut out, "IAM", rights());
+    list(&mut out, "Ignored", ours.ignored.iter().cloned());
+    out
+}
+
+const IMDS: &str = "IMDS mode: this NTH runs as a DaemonSet that asks each instance's own metadata. Sundown has no such mode: it reads a queue.
+First make the queue, its rules and the lifecycle hooks (terraform/, or the README); then what is below applies.
+";
+
+fn list(out: &mut String, heading: &str, lines: impl Iterator<Item = String>) {
+    let mut lines = lines.peekable();
+    if lines.peek().is_some() {
+        writeln!(out, "\n# {heading}\n").ok();
+        for line in lines {
+            writeln!(out, "- {line}").ok();
+        }
+    }
+}
+
+/// The difference between NTH's policy and ours.
+fn rights() -> impl Iterator<Item = String> {
+    let word = |r: &always::Right| match (r.theirs, r.ours) {
+        (false, true) => "add   ",
+        (true, false) => "drop  ",
+        _ => "keep  ",
+    };
+    let lines = always::RIGHTS.iter().map(move |r| {
+        let why = if r.why.is_empty() { String::new() } else { format!(": {}", r.why) };
+        format!("{}{}{why}", word(r), r.action)
+    });
+    lines.chain([
+        "the queue's actions on the queue alone, the hook's on groups that carry kubernetes.io/cluster/NAME (NTH: on every resource)".to_owned(),
+        "kms:Decrypt on the key of an encrypted queue, as for NTH".to_owned(),
+    ])
+}
+
+/// The same for programs.
+pub(super) fn json(ours: &Ours) -> Value {
+    let rights = always::RIGHTS.iter().map(|r| json!({ "action": r.action, "nth": r.theirs, "sundown": r.ours, "why": r.why }));
+    let behaviour = always::BEHAVIOUR.iter().map(|(what, why)| json!({ "setting": what, "why": why }));
+    let mut all = serde_json::to_value(ours).unwrap_or_default();
+    if let Some(all) = all.as_object_mut() {
+        all.insert("iam".to_owned(), rights.collect());
+        all.insert("always".to_owned(), behaviour.collect());
+    }
+    all
+}
+
+/// Flags of `sundown run`: what `config` and the few beside it come to.
+pub(super) fn flags(ours: &Ours) -> String {
+    let mut lines = Vec::new();
+    let empty = Map::new();
+    let config = ours.values.get("config").and_then(Value::as_object).unwrap_or(&empty);
+    for (key, value) in config {
+        match (key.as_str(), value) {
+            ("queueUrls", Value::Array(urls)) => lines.extend(urls.iter().filter_map(Value::as_str).map(|url| format!("--queue-url={url}"))),
+            (_, Value::Bool(on)) => lines.extend(on.then(|| format!("--{}", kebab(key)))),
+            (_, Value::String(text)) if text.is_empty() => {}
+            (_, value) => lines.push(format!("--{}={}", kebab(key), super::read::plain(value))),
+        }
+    }
+    if let Some(region) = ours.values.get("aws").and_then(|a| a.get("region")).and_then(Value::as_str) {
+        lines.push(format!("--region={region}"));
+    }
+    if let Some(port) = ours.values.get("admin").and_then(|a| a.get("port")) {
+        lines.push(format!("--admin-listen=0.0.0.0:{port}"));
+    }
+    lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+}
+
+/// `drainTimeout` → `drain-timeout`.
+fn kebab(key: &str) -> String {
+    let dashed = |c: char| if c.is_ascii_uppercase() { format!("-{}", c.to_ascii_lowercase()) } else { c.to_string() };
+    key.chars().map(dashed).collect()
+}
+
+/// A mapping as YAML: keys as they are, scalars as JSON writes them, which YAML reads.
+pub(super) fn yaml(map: &Map<String, Value>) -> String {
+    let mut out = String::new();
+    for (key, value) in map {
+        block(&mut out, 0, &format!("{}:", scalar_key(key)), value);
+    }
+    out
+}
+
+fn block(out: &mut String, depth: usize, head: &str, value: &Value) {
+    let indent = "  ".repeat(depth);
+    match value {
+        Value::Object(map) if !map.is_empty() => {
+            writeln!(out, "{indent}{head}").ok();
+            for (key, value) in map {
+                block(out, depth + 1, &format!("{}:", scalar_key(key)), value);
+            }
+        }
+        Value::Array(list) if !list.is_empty() => {
+            writeln!(out, "{indent}{head}").ok();
+            for item in list {
+                // Flow style: what YAML 1.2 calls JSON is YAML.
+                writeln!(out, "{indent}  - {item}").ok();
+            }
+        }
+        scalar => {
+            writeln!(out, "{indent}{head} {scalar}").ok();
+        }
+    }
+}
+
+/// A key with a character that means something in YAML is quoted.
+fn scalar_key(key: &str) -> String {
+    let plain = !key.is_empty()
+        && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./".contains(&b))
+        && key.starts_with(|c: char| c.is_ascii_alphabetic());
+    let word = matches!(key.to_ascii_lowercase().as_str(), "true" | "false" | "yes" | "no" | "on" | "off" | "null" | "y" | "n");
+    if plain && !word { key.to_owned() } else { Value::from(key).to_string() }
+}

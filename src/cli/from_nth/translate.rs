@@ -1,0 +1,272 @@
+//! From NTH's settings to ours.
+
+use serde_json::{Value, json};
+
+use super::{
+    ours::{Answered, Ours, tell_the_rest},
+    read::{Given, plain},
+    webhook,
+};
+
+/// Rows of which something particular is said here, or that are carried over without a word.
+const TOLD: &[&str] = &[
+    "enableSqsTerminationDraining",
+    "queueURL",
+    "deleteSqsMsgIfNodeNotFound",
+    "checkTagBeforeDraining",
+    "checkASGTagBeforeDraining",
+    "managedTag",
+    "managedAsgTag",
+    "nodeTerminationGracePeriod",
+    "heartbeatUntil",
+    "cordonOnly",
+    "taintNode",
+    "taint-effect",
+    "excludeFromLoadBalancers",
+    "prometheusServerPort",
+    "enablePrometheusServer",
+    "jsonLogging",
+    "replicas",
+    "serviceAccount.annotations",
+    "tolerations",
+    "podDisruptionBudget",
+    "probes.httpGet.port",
+    "probes.httpGet.path",
+    "podSecurityContext",
+    "securityContext",
+    "image.repository",
+    "enable-probes-server",
+    "metadata-tries",
+];
+
+/// The longest that `--drain-timeout` takes, and the shortest.
+const DRAIN_TIMEOUT: std::ops::RangeInclusive<i64> = 30..=172_800;
+
+pub(super) fn translate(given: &Given) -> Ours {
+    let mut ours = Ours { imds_mode: given.is_imds, ..Ours::default() };
+    queue(given, &mut ours);
+    nodes(given, &mut ours);
+    drain(given, &mut ours);
+    marks(given, &mut ours);
+    telling(given, &mut ours);
+    webhook::translate(given, &mut ours);
+    pod(given, &mut ours);
+    environment(given, &mut ours);
+    tell_the_rest(given, TOLD, &mut ours);
+    let answered = given.rows().map(|(row, _)| Answered { setting: row.name(), answer: row.answer.as_str(), here: row.here });
+    ours.settings = answered.collect();
+    ours.ignored = given.of_imds.iter().map(|name| format!("{name}: only IMDS mode looks at it")).collect();
+    ours.ignored.extend(given.unknown.iter().map(|name| format!("{name}: NTH {} does not know it", super::table::VERSION)));
+    ours
+}
+
+fn queue(given: &Given, ours: &mut Ours) {
+    if let Some(url) = given.text("queueURL") {
+        ours.set("config.queueUrls", json!([url]));
+        ours.do_this(format!(
+            "config.queueUrls names NTH's queue. One handler at a time may receive from it: for a trial, and for a queue with a dead-letter queue that keeps events for days, let terraform/ make one, and name that ({url} is NTH's)"
+        ));
+    } else {
+        ours.set("config.queueUrls", json!([]));
+        let from = given.elsewhere.get("queueURL").map(|from| format!("; NTH's is in {from}")).unwrap_or_default();
+        ours.do_this(format!("config.queueUrls: the URL of the queue, as `aws sqs get-queue-url` prints it{from}"));
+    }
+    ours.set("config.clusterName", "");
+    ours.do_this("config.clusterName: the NAME in the tags kubernetes.io/cluster/NAME of your instances and groups. NTH has no such setting; without it hooks of instances that never became nodes time out");
+    ours.set("image.repository", "");
+    ours.do_this("image.repository: where you keep the image of Sundown (deploy/Dockerfile builds it)");
+    if let Some(region) = given.text("awsRegion") {
+        ours.set("aws.region", region);
+    }
+    if let Some(url) = given.text("awsEndpoint") {
+        ours.set("config.awsEndpointUrl", url);
+    }
+    if given.is_on("deleteSqsMsgIfNodeNotFound") {
+        ours.changes(
+            "deleteSqsMsgIfNodeNotFound: true",
+            "an instance without a node is completed once its tags prove that it is this cluster's, and not before",
+        );
+    }
+}
+
+/// The newer of two names of one setting wins; NTH's chart always sets the newer one.
+fn newer(given: &Given, new: &str, old: &str, ours: &mut Ours) -> Option<String> {
+    if given.is_workload && given.get(new).is_none() {
+        return given.text(old);
+    }
+    if given.text(old).is_some_and(|text| super::table::of_value(old).is_some_and(|row| row.default != text)) {
+        ours.changes(old.to_owned(), format!("it has no effect today: {new} is set too, and wins"));
+    }
+    given.text(new)
+}
+
+fn nodes(given: &Given, ours: &mut Ours) {
+    let check = newer(given, "checkTagBeforeDraining", "checkASGTagBeforeDraining", ours);
+    let tag = newer(given, "managedTag", "managedAsgTag", ours);
+    if matches!(check.as_deref(), Some("false" | "0" | "f" | "F" | "FALSE" | "False")) {
+        return;
+    }
+    ours.set("config.managedTag", tag.unwrap_or_else(|| "aws-node-termination-handler/managed".to_owned()));
+}
+
+fn drain(given: &Given, ours: &mut Ours) {
+    let of_node = given.number("nodeTerminationGracePeriod").filter(|s| *s != 120 && *s > 0);
+    let of_beats = given.number("heartbeatUntil").filter(|s| *s > 0);
+    if let Some(wanted) = of_node.max(of_beats) {
+        let seconds = wanted.clamp(*DRAIN_TIMEOUT.start(), *DRAIN_TIMEOUT.end());
+        ours.set("config.drainTimeout", format!("{seconds}s"));
+        let why = "how long a drain under a lifecycle hook may take; then its hook is completed. (NTH gives up, leaves the hook open and tries again.) Spot notices have 120 s whatever this says";
+        let setting = if of_node.max(of_beats) == of_beats { "heartbeatUntil" } else { "nodeTerminationGracePeriod" };
+        ours.changes(format!("{setting}: {wanted} → config.drainTimeout: {seconds}s"), why);
+    }
+    if let Some(delay) = given.number("completeLifecycleActionDelaySeconds").filter(|s| *s > 0) {
+        ours.set("config.completeDelay", format!("{}s", delay.min(3600)));
+        if delay > 3600 {
+            ours.changes(format!("completeLifecycleActionDelaySeconds: {delay}"), "an hour is the most here: every scale-in waits for it");
+        }
+    }
+    if given.is_on("cordonOnly") {
+        ours.misses(
+            "cordonOnly: true",
+            "Sundown drains what it cordons. Do not switch over without a look at this: pods that NTH leaves running are evicted",
+        );
+    }
+    if given.is_on("dryRun") {
+        ours.set("config.dryRun", true);
+    }
+}
+
+/// Taints and labels.
+fn marks(given: &Given, ours: &mut Ours) {
+    if given.is_on("taintNode") {
+        ours.set("config.compat", "nth");
+        ours.changes(
+            "taintNode: true → config.compat: nth",
+            "our own taint sundown.dev/interruption is always there; with this NTH's stand beside it, with NTH's values",
+        );
+    }
+    if let Some(effect) = given.text("taint-effect").filter(|e| e != "NoSchedule") {
+        ours.changes(format!("taint-effect: {effect}"), "the effect is always NoSchedule; NoExecute would delete pods past their budgets");
+    }
+    if given.is_on("excludeFromLoadBalancers") {
+        ours.changes("excludeFromLoadBalancers: true", "nodes leave early after a spot notice, and when the last pod is going under a hook; never more than half of the nodes. `config.excludeFromLoadBalancers: early` is always with the cordon");
+    } else {
+        ours.changes(
+            "excludeFromLoadBalancers: false",
+            "nodes leave load balancers by default; `config.excludeFromLoadBalancers: never` keeps them in, as now",
+        );
+    }
+}
+
+fn telling(given: &Given, ours: &mut Ours) {
+    if given.is_on("jsonLogging") {
+        ours.set("config.logFormat", "json");
+    }
+    if let Some(level) = given.text("logLevel") {
+        ours.set("config.logLevel", level.to_lowercase());
+    }
+    if let Some(port) = given.number("prometheusServerPort").filter(|p| *p != 9092) {
+        ours.set("admin.port", port);
+    } else if given.is_on("enablePrometheusServer") {
+        ours.changes("prometheusServerPort: 9092", "the metrics are at 9808, and their names are others (docs/operations.md)");
+    }
+    if given.is_on("serviceMonitor.create") {
+        ours.set("metrics.serviceMonitor.enabled", true);
+        ours.set("service.enabled", true);
+        for (theirs, name) in [("serviceMonitor.labels", "labels"), ("serviceMonitor.interval", "interval")] {
+            if let Some(value) = given.get(theirs) {
+                ours.set(&format!("metrics.serviceMonitor.{name}"), value.clone());
+            }
+        }
+    }
+}
+
+/// What is alike in both charts, by its path in NTH's and in ours.
+const CARRIED: &[(&str, &str)] = &[
+    ("image.pullPolicy", "image.pullPolicy"),
+    ("image.pullSecrets", "imagePullSecrets"),
+    ("serviceAccount.create", "serviceAccount.create"),
+    ("rbac.create", "rbac.create"),
+    ("customLabels", "commonLabels"),
+    ("podLabels", "podLabels"),
+    ("podAnnotations", "podAnnotations"),
+    ("nodeSelector", "nodeSelector"),
+    ("affinity", "affinity"),
+    ("topologySpreadConstraints", "topologySpreadConstraints"),
+    ("dnsConfig", "dnsConfig"),
+    ("priorityClassName", "priorityClassName"),
+];
+
+fn pod(given: &Given, ours: &mut Ours) {
+    for (theirs, path) in CARRIED {
+        if let Some(value) = given.get(theirs).filter(|v| super::table::of_value(theirs).is_some_and(|row| row.default != plain(v))) {
+            ours.set(path, value.clone());
+        }
+    }
+    match given.number("replicas") {
+        Some(n) if n > 1 => ours.set("replicas", n),
+        _ => ours
+            .changes("replicas: 1", "two: one leads, one stands by, and what was begun goes on when either ends. More replicas send nothing twice"),
+    }
+    service_account(given, ours);
+    let (everything, some): (Vec<_>, Vec<_>) =
+        given.get("tolerations").and_then(Value::as_array).into_iter().flatten().cloned().partition(|t| t.get("key").is_none_or(Value::is_null));
+    if !everything.is_empty() {
+        ours.changes(
+            "tolerations",
+            "one that tolerates every taint is left out: Sundown would land on the very nodes that go, and not be drained from them",
+        );
+    }
+    if !some.is_empty() {
+        ours.set("tolerations", some);
+    }
+}
+
+fn service_account(given: &Given, ours: &mut Ours) {
+    let Some(annotations) = given.get("serviceAccount.annotations").and_then(Value::as_object) else { return };
+    let mut kept = annotations.clone();
+    let role = kept.remove("eks.amazonaws.com/role-arn");
+    if !kept.is_empty() {
+        ours.set("serviceAccount.annotations", kept);
+    }
+    if let Some(role) = role {
+        ours.do_this(format!(
+            "serviceAccount.annotations: a role of its own for Sundown, not NTH's ({}): that one trusts NTH's service account, and lacks what is listed below",
+            plain(&role)
+        ));
+    }
+}
+
+/// Variables that are not NTH's: of a proxy, of the AWS SDK, of others.
+fn environment(given: &Given, ours: &mut Ours) {
+    for entry in &given.environment {
+        let name = entry.get("name").and_then(Value::as_str).unwrap_or_default();
+        let value = entry.get("value").map(plain).unwrap_or_default();
+        match name.to_ascii_uppercase().as_str() {
+            "HTTPS_PROXY" if !value.is_empty() => ours.set("proxy.https", value),
+            "HTTP_PROXY" if !value.is_empty() => ours.set("proxy.http", value),
+            "NO_PROXY" if !value.is_empty() => {
+                // These the chart adds itself.
+                let own = ["169.254.169.254", "169.254.170.23", "fd00:ec2::23", "localhost", "127.0.0.1"];
+                let hosts: Vec<_> = value.split(',').map(str::trim).filter(|h| !h.is_empty() && !own.contains(h)).collect();
+                ours.set("proxy.noProxy", json!(hosts));
+            }
+            // Of EKS's own webhook, or keys that should not be there.
+            "AWS_ROLE_ARN"
+            | "AWS_WEB_IDENTITY_TOKEN_FILE"
+            | "AWS_CONTAINER_CREDENTIALS_FULL_URI"
+            | "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"
+            | "AWS_STS_REGIONAL_ENDPOINTS"
+            | "AWS_DEFAULT_REGION" => {}
+            "AWS_ACCESS_KEY_ID" | "AWS_SECRET_ACCESS_KEY" => {
+                ours.changes(name, "not carried over: give the service account a role (Pod Identity, or IAM roles for service accounts)");
+            }
+            // Where NTH knows of no flag, the variable is of the SDK or of somebody's image.
+            _ if name.starts_with("AWS_") => ours.push("extraEnv", entry.clone()),
+            _ => ours.misses(format!("variable {name}"), "neither NTH nor Sundown looks at it; put it into extraEnv if the image does"),
+        }
+    }
+    if given.text("awsAccessKeyID").is_some() {
+        ours.do_this("awsAccessKeyID and awsSecretAccessKey are not carried over: give the service account a role");
+    }
+}

@@ -1,0 +1,129 @@
+//! NTH's webhook: its template is a Go template, ours has names in braces.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use serde_json::{Value, json};
+
+use super::{ours::Ours, read::Given};
+
+/// What a Go template of NTH's says, and how ours calls it.
+const NAMES: &[(&str, &str)] = &[
+    (".EventID", "event"),
+    (".Kind", "kind"),
+    (".InstanceID", "instance"),
+    (".NodeName", "node"),
+    (".Description", "summary"),
+    (".StartTime", "time"),
+    (".AutoScalingGroupName", "group"),
+    (".InstanceType", "type"),
+    (".AvailabilityZone", "zone"),
+    (".Region", "region"),
+];
+
+/// Where the Secret with the headers is mounted.
+const HEADERS: &str = "/etc/sundown/webhook";
+/// Where a template is mounted.
+const TEMPLATE: &str = "/etc/sundown/template";
+
+pub(super) fn translate(given: &Given, ours: &mut Ours) {
+    let from_secret = given.text("webhookURLSecretName").map(|name| json!({ "secretKeyRef": { "name": name, "key": "webhookurl" } }));
+    let from_secret = from_secret.or_else(|| given.elsewhere.get("webhookURL").cloned());
+    match (from_secret, given.text("webhookURL")) {
+        (Some(from), _) => ours.push("extraEnv", json!({ "name": "SUNDOWN_WEBHOOK_URL", "valueFrom": from })),
+        (None, Some(url)) => {
+            if let Some(host) = in_the_cluster(&url) {
+                ours.set("dnsPolicy", "ClusterFirst");
+                ours.changes("dnsPolicy: ClusterFirst", format!("{host} is a name of the cluster, which the node's own resolver does not know. AWS is then not found while CoreDNS is away: better give the webhook a name outside"));
+            }
+            ours.set("config.webhookUrl", url);
+        }
+        (None, None) => return,
+    }
+    ours.changes("webhook", "one message when a drain has ended, from the leader alone, tried again for a minute; NTH sends one for each replica and try. `config.webhookOn: accepted,ended` tells of the beginning too");
+    if let Some(proxy) = given.text("webhookProxy") {
+        ours.set("config.webhookProxy", proxy.replacen("tcp://", "http://", 1));
+    }
+    headers(given, ours);
+    template(given, ours);
+}
+
+/// The host, where only the cluster's own DNS can know it.
+fn in_the_cluster(url: &str) -> Option<String> {
+    let host = url::Url::parse(url).ok()?.host_str()?.to_owned();
+    let is_name = host.parse::<std::net::IpAddr>().is_err() && !host.starts_with('[');
+    let inside = !host.contains('.') || host.rsplit('.').next() == Some("svc") || host.ends_with(".cluster.local") || host.contains(".svc.");
+    (is_name && inside && host != "localhost").then_some(host)
+}
+
+fn headers(given: &Given, ours: &mut Ours) {
+    let from = given.elsewhere.get("webhookHeaders");
+    let Some(text) = given.text("webhookHeaders").or_else(|| from.map(Value::to_string)) else { return };
+    let parsed: Option<BTreeMap<String, Value>> = serde_json::from_str(&text).ok().filter(|_| from.is_none());
+    let plain = |(name, value): (&String, &Value)| {
+        name.eq_ignore_ascii_case("content-type") && value.as_str().is_some_and(|v| v.starts_with("application/json"))
+    };
+    if parsed.as_ref().is_some_and(|all| all.iter().all(plain)) {
+        return;
+    }
+    ours.push("extraVolumes", json!({ "name": "webhook-headers", "secret": { "secretName": "sundown-webhook" } }));
+    ours.push("extraVolumeMounts", json!({ "name": "webhook-headers", "mountPath": HEADERS, "readOnly": true }));
+    ours.set("config.webhookHeadersFile", format!("{HEADERS}/headers"));
+    let names = parsed.map(|all| format!(" ({})", all.into_keys().collect::<Vec<_>>().join(", "))).unwrap_or_default();
+    ours.do_this(format!(
+        "a Secret `sundown-webhook` with a key `headers` that holds NTH's webhookHeaders{names}, one `Name: value` a line (they are not repeated here)"
+    ));
+}
+
+fn template(given: &Given, ours: &mut Ours) {
+    if let Some(name) = given.text("webhookTemplateConfigMapName") {
+        let key = given.text("webhookTemplateConfigMapKey").unwrap_or_else(|| "template".to_owned());
+        ours.push("extraVolumes", json!({ "name": "webhook-template", "configMap": { "name": name } }));
+        ours.push("extraVolumeMounts", json!({ "name": "webhook-template", "mountPath": TEMPLATE, "readOnly": true }));
+        ours.set("config.webhookTemplateFile", format!("{TEMPLATE}/{key}"));
+        ours.do_this(format!("rewrite {key} in the ConfigMap {name}: it is a Go template; here it has names in braces (docs/notifications.md)"));
+        return;
+    }
+    if let Some(path) = given.text("webhook-template-file") {
+        ours.set("config.webhookTemplateFile", path.clone());
+        ours.do_this(format!(
+            "mount {path} (extraVolumes, extraVolumeMounts), and rewrite it: it is a Go template; here it has names in braces (docs/notifications.md)"
+        ));
+        return;
+    }
+    let Some(text) = given.text("webhookTemplate") else { return };
+    match rewritten(&text) {
+        Ok(template) => ours.set("config.webhookTemplate", template),
+        Err(action) => ours.do_this(format!(
+            "config.webhookTemplate: NTH's template has `{action}`, which has no counterpart here; write one with names in braces (docs/notifications.md)"
+        )),
+    }
+}
+
+/// A Go template that only puts fields in, with our names. Errs with the first action that does more.
+pub(super) fn rewritten(template: &str) -> Result<String, String> {
+    let mut out = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("{{") {
+        out.push_str(before);
+        let (action, next) = after.split_once("}}").ok_or_else(|| after.to_owned())?;
+        let name = action.trim_matches('-').trim();
+        let ours = NAMES.iter().find(|(theirs, _)| *theirs == name).map(|(_, ours)| (*ours).to_owned());
+        let ours = ours.or_else(|| label(name)).ok_or_else(|| format!("{{{{{action}}}}}"))?;
+        write!(out, "{{{{ {ours} }}}}").ok();
+        rest = next;
+    }
+    out.push_str(rest);
+    Ok(out.replace("[NTH]", "[Sundown]"))
+}
+
+/// `index .NodeLabels "KEY"`, the one way to a label whose key has dots.
+fn label(action: &str) -> Option<String> {
+    let key = action.strip_prefix("index .NodeLabels ")?.trim().trim_matches(['"', '`']);
+    (!key.is_empty() && !key.contains([' ', '"'])).then(|| format!("label:{key}"))
+}
+
+/// The rows that are told here.
+#[cfg(test)]
+pub(super) fn theirs() -> impl Iterator<Item = &'static str> {
+    NAMES.iter().map(|(theirs, _)| *theirs)
+}

@@ -1,0 +1,294 @@
+//! `sundown trial-report`: what a trial recorded.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    io::{Read as _, Write as _},
+    process::ExitCode,
+    time::Duration,
+};
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use crate::{
+    controller::{TrialEntry, Would},
+    domain::{Moment, MomentExt},
+};
+
+/// The flags of `sundown trial-report`.
+#[derive(Debug, Clone, Args)]
+pub(super) struct TrialReportArgs {
+    /// What `sundown run --dry-run --trial` has written, as a file (`--trial-log`) or as `kubectl logs` prints it; `-` is standard input.
+    /// Lines of other logs are passed over
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<String>,
+    /// What is printed
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+/// What is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For a person.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// There is nothing to report on.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoTrial {
+    /// A file cannot be read.
+    #[error("cannot read {path}: {source}; give the file that --trial-log names, or - for standard input")]
+    Read {
+        /// Which.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A line is of a version that is not known.
+    #[error("line {line} was written by a newer Sundown (trial {version}); use that one's trial-report")]
+    Newer {
+        /// Which.
+        line: usize,
+        /// Its version.
+        version: u64,
+    },
+}
+
+/// What a trial recorded.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    /// From the first event to the last.
+    from: Option<Moment>,
+    to: Option<Moment>,
+    /// How many events came, each once.
+    events: usize,
+    /// How many of them came again.
+    copies: usize,
+    /// Lines that are none of a trial.
+    other_lines: usize,
+    kinds: BTreeMap<String, OfKind>,
+    /// Each event, in the order in which they were decided.
+    entries: Vec<TrialEntry>,
+}
+
+/// What became of one kind.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OfKind {
+    came: usize,
+    would_drain: usize,
+    would_complete: usize,
+    would_answer_launch: usize,
+    nothing: BTreeMap<String, usize>,
+    not_understood: BTreeMap<String, usize>,
+    /// From the event to the decision, in milliseconds: the half of them, and the slowest. Of those that would be acted on.
+    median_lag_ms: Option<u64>,
+    longest_lag_ms: Option<u64>,
+}
+
+pub(super) fn main(args: &TrialReportArgs) -> anyhow::Result<ExitCode> {
+    let mut text = String::new();
+    for path in &args.files {
+        let read = |text: &mut String| {
+            if path == "-" { std::io::stdin().read_to_string(text).map(drop) } else { std::fs::read_to_string(path).map(|t| *text += &t) }
+        };
+        read(&mut text).map_err(|source| NoTrial::Read { path: path.clone(), source })?;
+        text.push('\n');
+    }
+    let report = report(&text)?;
+    let printed = match args.output {
+        Output::Text => told(&report),
+        Output::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),
+    };
+    std::io::stdout().write_all(printed.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn report(text: &str) -> Result<Report, NoTrial> {
+    let mut report = Report::default();
+    let mut seen = BTreeSet::new();
+    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+        // `kubectl logs --prefix` sets the name of the pod before each line.
+        let json = line.find('{').and_then(|at| line.get(at..)).unwrap_or_default();
+        match serde_json::from_str::<serde_json::Value>(json).ok().and_then(|v| v.get("trial")?.as_u64()) {
+            Some(1) => {}
+            Some(version) => return Err(NoTrial::Newer { line: number, version }),
+            None => {
+                report.other_lines += 1;
+                continue;
+            }
+        }
+        let Ok(entry) = serde_json::from_str::<TrialEntry>(json) else {
+            // Cut off where the process ended.
+            report.other_lines += 1;
+            continue;
+        };
+        // What is about no instance has nothing to be known by.
+        if !entry.instance.is_empty() && !seen.insert((entry.event.clone(), entry.kind.clone(), entry.instance.clone(), entry.hook.clone())) {
+            report.copies += 1;
+            continue;
+        }
+        report.entries.push(entry);
+    }
+    report.entries.sort_by_key(|e| e.at);
+    report.events = report.entries.len();
+    report.from = report.entries.iter().map(when).min();
+    report.to = report.entries.iter().map(|e| e.at).max();
+    count(&mut report);
+    Ok(report)
+}
+
+/// When it happened, as far as anybody says.
+fn when(entry: &TrialEntry) -> Moment {
+    entry.time.or(entry.sent).unwrap_or(entry.at)
+}
+
+fn lag(entry: &TrialEntry) -> Duration {
+    entry.at.since_or_zero(when(entry))
+}
+
+fn count(report: &mut Report) {
+    let mut lags: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for entry in &report.entries {
+        let kind = if entry.kind.is_empty() { "other" } else { &entry.kind };
+        let of = report.kinds.entry(kind.to_owned()).or_default();
+        of.came += 1;
+        match entry.would {
+            Would::Drain => of.would_drain += 1,
+            Would::Complete => of.would_complete += 1,
+            Would::AnswerLaunch => of.would_answer_launch += 1,
+            Would::Nothing => *of.nothing.entry(entry.why.clone()).or_default() += 1,
+            Would::NotUnderstood => *of.not_understood.entry(entry.why.clone()).or_default() += 1,
+        }
+        if matches!(entry.would, Would::Drain | Would::Complete | Would::AnswerLaunch) {
+            lags.entry(kind).or_default().push(u64::try_from(lag(entry).as_millis()).unwrap_or(u64::MAX));
+        }
+    }
+    for (kind, mut all) in lags {
+        all.sort_unstable();
+        if let Some(of) = report.kinds.get_mut(kind) {
+            of.median_lag_ms = all.get((all.len() - 1) / 2).copied();
+            of.longest_lag_ms = all.last().copied();
+        }
+    }
+}
+
+fn told(report: &Report) -> String {
+    let (Some(from), Some(to)) = (report.from, report.to) else {
+        return "No event was recorded. See that the rules have the trial's queue as a target, and that the trial runs (its log says so).\n"
+            .to_owned();
+    };
+    let mut out = format!("{} events, {from:.0} to {to:.0}", report.events);
+    if report.copies > 0 {
+        write!(out, "; {} came more than once", report.copies).ok();
+    }
+    if report.other_lines > 0 {
+        write!(out, "; {} lines of other logs passed over", report.other_lines).ok();
+    }
+    out += "\n\n";
+    writeln!(out, "{:<18}{:>6}{:>7}{:>10}{:>9}{:>9}   decided after (half, slowest)", "kind", "came", "drain", "complete", "nothing", "unread").ok();
+    for (kind, of) in &report.kinds {
+        let sum = |map: &BTreeMap<String, usize>| map.values().sum::<usize>();
+        let lag = of.median_lag_ms.zip(of.longest_lag_ms).map(|(half, most)| format!("{}, {}", seconds(half), seconds(most))).unwrap_or_default();
+        let complete = of.would_complete + of.would_answer_launch;
+        let row = format!("{kind:<18}{:>6}{:>7}{complete:>10}{:>9}{:>9}   {lag}", of.came, of.would_drain, sum(&of.nothing), sum(&of.not_understood));
+        out += row.trim_end();
+        out.push('\n');
+    }
+    out += "\n";
+    for entry in &report.entries {
+        out += &line(entry);
+        out.push('\n');
+    }
+    out
+}
+
+fn seconds(ms: u64) -> String {
+    format!("{}.{} s", ms / 1000, ms % 1000 / 100)
+}
+
+/// One event.
+fn line(entry: &TrialEntry) -> String {
+    let kind = if entry.kind.is_empty() { "other" } else { &entry.kind };
+    let hook = if entry.hook.is_empty() { String::new() } else { format!(" ({} of {})", entry.hook, entry.group) };
+    let after = seconds(u64::try_from(lag(entry).as_millis()).unwrap_or(u64::MAX));
+    let what = match entry.would {
+        Would::Drain => {
+            let left = entry.ends.map(|ends| format!(", {} s before the machine goes", ends.since_or_zero(entry.at).as_secs())).unwrap_or_default();
+            format!("would cordon and drain {} after {after}{left}", entry.node)
+        }
+        Would::Complete => format!("would complete the hook after {after}: the instance has no node"),
+        Would::AnswerLaunch => format!("would answer the launch hook with CONTINUE after {after}"),
+        Would::Nothing => format!("nothing: {}", entry.why),
+        Would::NotUnderstood => format!("not understood ({}): it would go to the dead-letter queue", entry.why),
+    };
+    let instance = if entry.instance.is_empty() { String::new() } else { format!(" {}", entry.instance) };
+    format!("{:.0}  {kind}{instance}{hook}: {what}", when(entry))
+}
+
+#[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    fn entry(at: &str, kind: &str, instance: &str, would: &str, more: &str) -> String {
+        format!(
+            r#"{{"trial":1,"at":"2026-01-05T09:00:{at}Z","time":"2026-01-05T09:00:00Z","event":"e-{instance}","kind":"{kind}","instance":"{instance}","would":"{would}"{more}}}"#
+        )
+    }
+
+    fn log() -> String {
+        [
+            entry("01.5", "spot", "i-1", "drain", r#","node":"ip-1","ends":"2026-01-05T09:02:00Z""#),
+            r#"{"timestamp":"2026-01-05T09:00:01Z","level":"INFO","message":"This process leads."}"#.to_owned(),
+            format!("[pod/sundown-trial-0/sundown] {}", entry("03", "spot", "i-2", "drain", r#","node":"ip-2","later":{"a":1}"#)),
+            entry("04", "spot", "i-1", "drain", r#","node":"ip-1""#),
+            entry("09", "spot", "i-3", "drain", r#","node":"ip-3""#),
+            entry("09", "terminate-hook", "i-4", "complete", r#","group":"asg","hook":"drain""#),
+            entry("09", "rebalance", "i-5", "nothing", r#","why":"not_acted_on_yet""#),
+            r#"{"trial":1,"at":"2026-01-05T09:00:10Z","would":"not_understood","why":"not_json"}"#.to_owned(),
+            r#"{"trial":1,"at":"2026-01-05T09:00:10Z","would":"not_understood","why":"not_json"}"#.to_owned(),
+            r#"{"trial":1,"at":"2026-01-0"#.to_owned(),
+            String::new(),
+        ]
+        .join("\n")
+    }
+
+    #[test]
+    fn each_event_is_counted_once_and_other_lines_are_passed_over() {
+        let report = report(&log()).unwrap();
+        assert_eq!((report.events, report.copies, report.other_lines), (7, 1, 2));
+        let spot = &report.kinds["spot"];
+        assert_eq!((spot.came, spot.would_drain, spot.median_lag_ms, spot.longest_lag_ms), (3, 3, Some(3000), Some(9000)));
+        assert_eq!(report.kinds["terminate-hook"].would_complete, 1);
+        assert_eq!(report.kinds["rebalance"].nothing["not_acted_on_yet"], 1);
+        assert_eq!((report.kinds["rebalance"].median_lag_ms, report.kinds["other"].not_understood["not_json"]), (None, 2));
+    }
+
+    #[test]
+    fn a_person_is_told_what_came_when_what_would_be_done_and_how_soon() {
+        let text = told(&report(&log()).unwrap());
+        for words in [
+            "7 events, 2026-01-05T09:00:00Z to 2026-01-05T09:00:10Z; 1 came more than once; 2 lines of other logs passed over",
+            "spot                   3      3         0        0        0   3.0 s, 9.0 s",
+            "spot i-1: would cordon and drain ip-1 after 1.5 s, 118 s before the machine goes",
+            "terminate-hook i-4 (drain of asg): would complete the hook after 9.0 s: the instance has no node",
+            "rebalance i-5: nothing: not_acted_on_yet",
+            "other: not understood (not_json)",
+        ] {
+            assert!(text.contains(words), "{words} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_log_of_nothing_and_one_of_a_newer_version_say_so() {
+        assert!(told(&report("").unwrap()).contains("No event was recorded"));
+        let said = report("\n{\"trial\":2}").unwrap_err().to_string();
+        assert!(said.contains("line 2") && said.contains("trial 2"), "{said}");
+    }
+}

@@ -1,0 +1,77 @@
+//! Notifications: what is told of accepts and of ended drains.
+
+use std::time::Duration;
+
+use super::context::Term;
+use crate::{
+    domain::{InstanceId, Interruption, Kind, Node, NodeName, Taken, seconds},
+    drain::Outcome,
+    observe::webhook::{Notice, Notifier, On},
+};
+
+/// The tag in which Auto Scaling names the group of an instance.
+const GROUP_TAG: &str = "aws:autoscaling:groupName";
+/// How long is waited for the name of a group, which only EC2 knows where no hook names it.
+const GROUP: Duration = seconds(5);
+
+/// An interruption was taken on.
+pub(super) fn accepted(term: &Term, interruption: &Interruption, node: &Node, instance: &InstanceId) {
+    let Some(notifier) = notifier(term, On::Accepted) else { return };
+    let now = term.clock.now();
+    let notice = Notice {
+        on: Some(On::Accepted),
+        event: interruption.event_id.clone(),
+        kind: interruption.kind().as_str(),
+        time: interruption.time,
+        group: interruption.hook().map(|h| h.group.to_string()),
+        deadline: Taken::new(interruption, instance, None, now, false).machine_goes(),
+        outcome: On::Accepted.as_str(),
+        ..of_node(node, instance)
+    };
+    tell(term, notifier, notice, instance);
+}
+
+/// A drain is over.
+pub(super) fn ended(term: &Term, node: &Node, instance: &InstanceId, taken: &[Taken], outcome: &Outcome, took: Duration) {
+    let Some(notifier) = notifier(term, On::Ended) else { return };
+    let report = term.board.report(&NodeName::from(node.name.as_str()));
+    let (last, hook) = (taken.last(), taken.iter().find_map(|t| t.hook.as_ref()));
+    let blocked = report.iter().flat_map(|r| &r.blocked_for).map(|b| format!("{} ({}, {} s)", b.pod, b.reason, b.seconds));
+    let notice = Notice {
+        on: Some(On::Ended),
+        event: last.map(|t| t.event_id.clone()).unwrap_or_default(),
+        kind: last.and_then(|t| t.kind).map_or("unknown", Kind::as_str),
+        time: last.map(|t| t.time),
+        group: hook.map(|h| h.key.group.to_string()),
+        deadline: taken.iter().filter_map(Taken::machine_goes).min(),
+        outcome: outcome.as_str(),
+        took: Some(took),
+        evicted: report.as_ref().map_or(0, |r| r.evictions),
+        blocked: blocked.collect(),
+        forced: report.as_ref().map(|r| r.forced.clone()).unwrap_or_default(),
+        left: outcome.left().iter().map(ToString::to_string).collect(),
+        ..of_node(node, instance)
+    };
+    tell(term, notifier, notice, instance);
+}
+
+fn notifier(term: &Term, on: On) -> Option<Notifier> {
+    term.outlets.notifier.clone().filter(|n| n.wants(on))
+}
+
+fn of_node(node: &Node, instance: &InstanceId) -> Notice {
+    Notice { instance: instance.to_string(), node: node.name.to_string(), labels: node.labels.clone(), ..Notice::default() }
+}
+
+/// Has it sent; finds the group out first, where somebody wants to read it and no hook has named it.
+fn tell(term: &Term, notifier: Notifier, mut notice: Notice, instance: &InstanceId) {
+    if notice.group.is_some() || !notifier.names("group") {
+        return notifier.tell(notice);
+    }
+    let (term, instance) = (term.clone(), instance.clone());
+    drop(term.spawner.clone().spawn(async move {
+        let asked = tokio::time::timeout(GROUP, term.lookups.instances.get(&instance)).await;
+        notice.group = asked.ok().and_then(Result::ok).flatten().and_then(|facts| facts.tags.get(GROUP_TAG).cloned());
+        notifier.tell(notice);
+    }));
+}

@@ -1,0 +1,217 @@
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use super::{http::Answering, *};
+use crate::{
+    controller::{Random, Spawner},
+    domain::seconds,
+    observe::Metrics,
+};
+
+/// Answers from a list, the last one again and again, and keeps what was posted and when.
+struct Fake {
+    answers: Mutex<Vec<Result<u16, &'static str>>>,
+    retry_after: Option<Duration>,
+    posted: Mutex<Vec<(tokio::time::Instant, Post)>>,
+}
+
+impl Transport for Arc<Fake> {
+    fn post(&self, post: &Post) -> Answering {
+        self.posted.lock().unwrap().push((tokio::time::Instant::now(), post.clone()));
+        let mut answers = self.answers.lock().unwrap();
+        let answer = if answers.len() > 1 { answers.remove(0) } else { answers[0] };
+        let retry_after = self.retry_after;
+        Box::pin(async move {
+            if answer == Err("hangs") {
+                std::future::pending::<()>().await;
+            }
+            answer.map(|status| Answer { status, retry_after }).map_err(str::to_owned)
+        })
+    }
+}
+
+struct Scene {
+    fake: Arc<Fake>,
+    notifier: Notifier,
+    metrics: Arc<Metrics>,
+}
+
+fn settings() -> Settings {
+    let template = TemplateSource::Text(r#"{"text":"{{ on }} {{ node }} {{ zone }}"}"#.to_owned());
+    Settings { url: Secret::new("https://chat.example/secret"), on: [On::Accepted, On::Ended].into(), template, headers: None, proxy: None }
+}
+
+fn scene_with(settings: Settings, answers: &[Result<u16, &'static str>], retry_after: Option<Duration>) -> Scene {
+    let fake = Arc::new(Fake { answers: Mutex::new(answers.to_vec()), retry_after, posted: Mutex::default() });
+    let metrics = Arc::new(Metrics::default());
+    let transport: Arc<dyn Transport> = Arc::new(Arc::clone(&fake));
+    let parts = NotifierParts {
+        settings,
+        cluster: None,
+        transport: Some(transport),
+        random: Random::seeded(3),
+        spawner: Spawner::new(),
+        metrics: Arc::clone(&metrics),
+    };
+    Scene { fake, notifier: Notifier::start(parts).unwrap(), metrics }
+}
+
+fn scene(answers: &[Result<u16, &'static str>]) -> Scene {
+    scene_with(settings(), answers, None)
+}
+
+fn notice(on: On, node: &str) -> Notice {
+    Notice { on: Some(on), node: node.to_owned(), instance: node.to_owned(), kind: "spot", event: "e".to_owned(), ..Notice::default() }
+}
+
+impl Scene {
+    fn posted(&self) -> usize {
+        self.fake.posted.lock().unwrap().len()
+    }
+
+    fn counted(&self) -> [u64; 4] {
+        let text = self.metrics.render().unwrap();
+        ["sent", "retried", "failed", "dropped"].map(|result| {
+            let start = format!("sundown_webhooks_total{{result=\"{result}\"}} ");
+            text.lines().find_map(|l| l.strip_prefix(&start)).unwrap().parse().unwrap()
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_thing_is_told_once_with_the_template_filled_in() {
+    let scene = scene(&[Ok(200)]);
+    for _ in 0..2 {
+        scene.notifier.tell(notice(On::Accepted, "a"));
+        scene.notifier.tell(notice(On::Ended, "a"));
+    }
+    scene.notifier.flush(seconds(5)).await;
+    let posted = scene.fake.posted.lock().unwrap().clone();
+    let mut bodies: Vec<_> = posted.iter().map(|(_, post)| post.body.clone()).collect();
+    bodies.sort();
+    assert_eq!(bodies, [r#"{"text":"accepted a "}"#, r#"{"text":"ended a "}"#]);
+    assert_eq!(posted[0].1.headers["content-type"], "application/json");
+    assert!(!format!("{:?}", posted[0].1).contains("secret"), "the address is one");
+    assert_eq!(scene.counted(), [2, 0, 0, 0]);
+    assert_eq!(scene.notifier.labels().collect::<Vec<_>>(), ["topology.kubernetes.io/zone"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_pass_is_tried_again_and_what_does_not_is_given_up_at_once() {
+    let too_many = [Err("connection refused"); 1];
+    for (answers, posted, counted) in [
+        (&[Ok(503), Err("connection reset"), Ok(429), Ok(204)][..], 4, [1, 3, 0, 0]),
+        (&[Ok(404)], 1, [0, 0, 1, 0]),
+        (&[Ok(302)], 1, [0, 0, 1, 0]),
+        (&[Ok(500), Ok(400)], 2, [0, 1, 1, 0]),
+        (&too_many, 5, [0, 4, 1, 0]),
+        (&[Err("hangs")], 5, [0, 4, 1, 0]),
+    ] {
+        let scene = scene(answers);
+        let begun = tokio::time::Instant::now();
+        scene.notifier.tell(notice(On::Ended, "a"));
+        scene.notifier.flush(seconds(300)).await;
+        assert!(begun.elapsed() < seconds(70), "{answers:?}: {:?}", begun.elapsed());
+        assert_eq!((scene.posted(), scene.counted()), (posted, counted), "{answers:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_names_a_pause_is_given_it_but_no_more_than_half_a_minute() {
+    for (asked, least, most) in [(7, 7, 8), (3600, 30, 31)] {
+        let scene = scene_with(settings(), &[Ok(429), Ok(200)], Some(Duration::from_secs(asked)));
+        scene.notifier.tell(notice(On::Ended, "a"));
+        scene.notifier.flush(seconds(300)).await;
+        let posted = scene.fake.posted.lock().unwrap();
+        let pause = posted[1].0 - posted[0].0;
+        assert!((Duration::from_secs(least)..Duration::from_secs(most)).contains(&pause), "{asked}: {pause:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_webhook_that_hangs_holds_nobody_up_and_what_is_too_much_is_counted() {
+    let scene = scene(&[Err("hangs")]);
+    let begun = tokio::time::Instant::now();
+    for n in 0..1100 {
+        scene.notifier.tell(notice(On::Ended, &format!("n{n}")));
+    }
+    assert_eq!(begun.elapsed(), Duration::ZERO, "who tells never waits");
+    assert_eq!(scene.counted(), [0, 0, 0, 100]);
+    tokio::time::sleep(seconds(2)).await;
+    assert_eq!(scene.posted(), 4, "a few at a time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_was_asked_for_is_told() {
+    let scene = scene_with(Settings { on: [On::Ended].into(), ..settings() }, &[Ok(200)], None);
+    scene.notifier.tell(notice(On::Accepted, "a"));
+    scene.notifier.tell(notice(On::Ended, "b"));
+    scene.notifier.flush(seconds(5)).await;
+    assert_eq!(scene.posted(), 1);
+    assert!(scene.notifier.wants(On::Ended) && !scene.notifier.wants(On::Accepted));
+}
+
+#[tokio::test(start_paused = true)]
+async fn headers_come_from_a_file_that_may_change() {
+    let file = std::env::temp_dir().join(format!("sundown-headers-{}", std::process::id()));
+    let with = |text: &str| std::fs::write(&file, text).unwrap();
+    let settings = || Settings { headers: Some(file.clone()), ..settings() };
+    with("# the chat's\nAuthorization: Bearer one\n\nContent-Type: application/vnd.x+json\n");
+    let scene = scene_with(settings(), &[Ok(200)], None);
+    scene.notifier.tell(notice(On::Ended, "a"));
+    scene.notifier.flush(seconds(5)).await;
+    with("Authorization: Bearer two");
+    scene.notifier.tell(notice(On::Ended, "b"));
+    scene.notifier.flush(seconds(5)).await;
+    let posted: Vec<_> = scene.fake.posted.lock().unwrap().iter().map(|(_, p)| p.headers.clone()).collect();
+    assert_eq!(
+        (&posted[0]["authorization"], &posted[0]["content-type"]),
+        (&"Bearer one".parse().unwrap(), &"application/vnd.x+json".parse().unwrap())
+    );
+    assert_eq!((&posted[1]["authorization"], &posted[1]["content-type"]), (&"Bearer two".parse().unwrap(), &"application/json".parse().unwrap()));
+    assert!(!format!("{posted:?}").contains("Bearer"), "they are secret");
+    for (text, why) in [("Authorization Bearer", "line 1 has no colon"), ("\na b: c", "line 2"), ("a: b\u{1}", "value in line 1")] {
+        with(text);
+        let said = start(settings()).unwrap_err().to_string();
+        assert!(said.contains(why) && said.contains("--webhook-headers-file") && !said.contains("Bearer"), "{said}");
+    }
+    std::fs::remove_file(&file).unwrap();
+    assert!(start(settings()).unwrap_err().to_string().contains("cannot be read"));
+}
+
+fn start(settings: Settings) -> Result<Notifier, Unusable> {
+    let (random, spawner, metrics) = (Random::seeded(1), Spawner::new(), Arc::new(Metrics::default()));
+    Notifier::start(NotifierParts { settings, cluster: None, transport: None, random, spawner, metrics })
+}
+
+#[tokio::test]
+async fn what_cannot_work_is_said_at_the_start() {
+    let template = |text: &str| Settings { template: TemplateSource::Text(text.to_owned()), ..settings() };
+    let file = Settings { template: TemplateSource::File("/nowhere/template".into()), ..settings() };
+    let proxy = Settings { proxy: Some(Secret::new("nowhere")), ..settings() };
+    for (settings, words) in [(template("{{ nod }}"), "`nod`"), (file, "/nowhere/template"), (proxy, "--webhook-proxy")] {
+        let said = start(settings).unwrap_err().to_string();
+        assert!(said.contains(words), "{said}");
+    }
+    start(template(DEFAULT_TEMPLATE)).unwrap();
+}
+
+#[test]
+fn a_notice_says_all_that_a_template_may_name() {
+    let facts = Notice::default().facts(Some("shop"));
+    let names: Vec<_> = facts.fields.keys().copied().collect();
+    let mut known: Vec<_> = NAMES.iter().map(|(name, _)| *name).collect();
+    known.sort_unstable();
+    assert_eq!(names, known);
+    assert_eq!(facts.fields["cluster"], "shop");
+    let pods = |n: usize| (0..n).map(|i| format!("shop/web-{i}")).collect::<Vec<_>>();
+    let ended =
+        Notice { outcome: "deadline_reached", took: Some(seconds(110)), evicted: 3, left: pods(12), blocked: pods(1), ..notice(On::Ended, "ip-1") };
+    let text = &ended.facts(None).fields["summary"];
+    for words in ["the drain of node ip-1 is over after 110 s (deadline_reached), 3 evicted", "blocked: shop/web-0;", "shop/web-9 and 2 more"] {
+        assert!(text.contains(words), "{text}");
+    }
+    assert!(!text.contains("forced"), "{text}");
+}
