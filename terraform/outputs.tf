@@ -19,7 +19,8 @@ output "trial_helm_values" {
   value = local.create_trial ? {
     aws = { region = var.region }
     # All hooks: a trial is there to see those of others too.
-    config = { dryRun = true, queueUrls = aws_sqs_queue.trial[*].url, clusterName = var.cluster_name }
+    config   = { dryRun = true, trial = true, queueUrls = aws_sqs_queue.trial[*].url, clusterName = var.cluster_name }
+    replicas = 1
     serviceAccount = {
       name        = var.trial_service_account
       annotations = { for arn in aws_iam_role.trial[*].arn : "eks.amazonaws.com/role-arn" => arn if var.identity == "irsa" }

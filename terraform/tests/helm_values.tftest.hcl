@@ -74,7 +74,8 @@ run "trial" {
   assert {
     condition = output.trial_helm_values == {
       aws            = { region = "eu-west-1" }
-      config         = { dryRun = true, clusterName = "shop", queueUrls = [one(aws_sqs_queue.trial[*].url)] }
+      config         = { dryRun = true, trial = true, clusterName = "shop", queueUrls = [one(aws_sqs_queue.trial[*].url)] }
+      replicas       = 1
       serviceAccount = { name = "sundown-trial", annotations = { "eks.amazonaws.com/role-arn" = one(aws_iam_role.trial[*].arn) } }
     }
     error_message = jsonencode(output.trial_helm_values)

@@ -16,7 +16,7 @@ TABLE = json.loads((rendered.ROOT / "terraform" / "modules" / "policy" / "calls.
 KNOWN = json.loads((rendered.TOOLS / "iam-definition.json").read_text())
 
 SQS = f"arn:aws:sqs:{rendered.REGION}:{rendered.ACCOUNT}"
-QUEUE, DEAD, UNDELIVERED, TRIAL = (f"{SQS}:sundown-shop{part}" for part in ("", "_dead", "_undelivered", "_trial"))
+QUEUE, DEAD, UNDELIVERED, TRIAL = (f"{SQS}:sundown-shop{part}" for part in ("", "_dead", "_undelivered", "_queue-trial"))
 RULES = [f"arn:aws:events:{rendered.REGION}:{rendered.ACCOUNT}:rule/sundown-shop_{event}" for event in ("spot", "terminate")]
 KEY = f"arn:aws:kms:{rendered.REGION}:{rendered.ACCOUNT}:key/12345678-1234-1234-1234-123456789012"
 VARIABLES = {

@@ -16,10 +16,11 @@ locals {
   # How long the name of each thing may be, and what tells it from the others. Alarms may have 255 characters: none of theirs is cut.
   things = merge(
     {
-      queue        = { suffix = "", limit = 80 }
-      dead         = { suffix = "_dead", limit = 80 }
-      undelivered  = { suffix = "_undelivered", limit = 80 }
-      trial        = { suffix = "_trial", limit = 80 }
+      queue       = { suffix = "", limit = 80 }
+      dead        = { suffix = "_dead", limit = 80 }
+      undelivered = { suffix = "_undelivered", limit = 80 }
+      # A trial takes a queue whose name ends with -trial, or has -trial- before what Terraform appends, and no other.
+      trial        = { suffix = "_queue-trial", limit = 80 }
       role         = { suffix = "", limit = 64 }
       delivery     = { suffix = "_delivery", limit = 64 }
       fault        = { suffix = "_fault", limit = 64 }

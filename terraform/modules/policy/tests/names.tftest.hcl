@@ -14,6 +14,11 @@ run "a_short_name_stays_as_it_is" {
     condition     = output.names.queue == "sundown-shop" && output.names.dead == "sundown-shop_dead" && output.names.rule_spot == "sundown-shop_spot"
     error_message = jsonencode(output.names)
   }
+  # What src/config/validate.rs takes for the queue of a trial.
+  assert {
+    condition     = endswith(output.names.trial, "-trial") && endswith(output.prefixes.trial, "-trial-") && !endswith(output.names.queue, "-trial")
+    error_message = jsonencode([output.names.trial, output.prefixes.trial])
+  }
   assert {
     condition     = output.prefixes.role == "sundown-shop-" && output.prefixes.rule_terminate == "sundown-shop_terminate-"
     error_message = jsonencode(output.prefixes)
