@@ -8,6 +8,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::string_slice,
     clippy::missing_panics_doc,
     clippy::print_stderr,
     clippy::disallowed_methods,
