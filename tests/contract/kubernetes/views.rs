@@ -49,7 +49,7 @@ pub fn cases() -> Vec<Case> {
                     "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": { "resourceVersion": "*" },
                     "items": [{ "metadata": { "name": "a", "resourceVersion": "$rv" }, "data": null }],
                 })),
-                open_as("w", "configmaps?watch=true&resourceVersion=$rv", METADATA),
+                open_as("w", "configmaps?watch=true&fieldSelector=metadata.name%3Da&resourceVersion=$rv", METADATA),
                 merge("configmaps/a", json!({ "metadata": { "labels": { "x": "y" } }, "data": { "k": "2" } })),
                 events("w", json!([{ "type": "MODIFIED", "object": { "kind": "PartialObjectMetadata", "metadata": { "name": "a", "labels": { "x": "y" } }, "data": null } }])),
             ],
