@@ -39,6 +39,12 @@ fn in_parentheses(code: &str) -> String {
 }
 
 impl AwsError {
+    /// It is about who asks, not about what is allowed: nobody's credentials, expired ones, or a signature that is wrong.
+    #[must_use]
+    pub fn is_about_credentials(&self) -> bool {
+        is_about_credentials(&self.code)
+    }
+
     /// What to do about it.
     #[must_use]
     pub const fn advice(&self) -> Advice {
@@ -201,25 +207,15 @@ fn classify(api: Api, status: u16, code: &str, message: &str) -> Outcome {
         | "AccessDeniedException"
         | "UnauthorizedOperation"
         | "UnauthorizedAccess"
-        | "AuthFailure"
         | "NotAuthorized"
         // Of EventBridge: the source of an event is not one's own.
         | "NotAuthorizedForSourceException"
         | "OptInRequired"
-        | "ExpiredToken"
-        | "ExpiredTokenException"
-        | "RequestExpired"
-        | "InvalidClientTokenId"
-        | "InvalidAccessKeyId"
-        | "UnrecognizedClientException"
-        | "SignatureDoesNotMatch"
-        | "InvalidSignatureException"
-        | "IncompleteSignature"
-        | "MissingAuthenticationToken"
         | "RequestTimeTooSkewed"
         | "InvalidSecurity"
         | "Blocked"
         | "PendingVerification" => Outcome::Denied,
+        _ if is_about_credentials(code) => Outcome::Denied,
         // The queue's key: a policy or a state that a person must change.
         _ if code.starts_with("Kms") || code.starts_with("KMS.") => Outcome::Denied,
         _ => match status {
@@ -230,6 +226,24 @@ fn classify(api: Api, status: u16, code: &str, message: &str) -> Outcome {
             _ => Outcome::Rejected,
         },
     }
+}
+
+/// Codes of the query services and of SQS (each service's "Common Errors").
+fn is_about_credentials(code: &str) -> bool {
+    matches!(
+        code,
+        "ExpiredToken"
+            | "ExpiredTokenException"
+            | "RequestExpired"
+            | "InvalidClientTokenId"
+            | "InvalidAccessKeyId"
+            | "UnrecognizedClientException"
+            | "SignatureDoesNotMatch"
+            | "InvalidSignatureException"
+            | "IncompleteSignature"
+            | "MissingAuthenticationToken"
+            | "AuthFailure"
+    )
 }
 
 /// Of a lifecycle action: it waits no more. Of the hooks of a group: there is no such group.

@@ -64,7 +64,7 @@ impl Finding {
         let (about, says, permission) = (about.into(), error.to_string(), error.api().permission());
         match error.outcome() {
             // The SDK found no credentials, or AWS does not know them: no policy helps.
-            Outcome::Denied if error.code().is_empty() || is_about_credentials(error.code()) => Self::no(
+            Outcome::Denied if error.code().is_empty() || error.is_about_credentials() => Self::no(
                 point,
                 about,
                 says,
@@ -96,23 +96,6 @@ impl Finding {
         );
         Self { answer: Answer::CannotTell, remedy: Some(remedy), ..finding }
     }
-}
-
-fn is_about_credentials(code: &str) -> bool {
-    matches!(
-        code,
-        "ExpiredToken"
-            | "ExpiredTokenException"
-            | "RequestExpired"
-            | "InvalidClientTokenId"
-            | "InvalidAccessKeyId"
-            | "UnrecognizedClientException"
-            | "SignatureDoesNotMatch"
-            | "InvalidSignatureException"
-            | "MissingAuthenticationToken"
-            | "IncompleteSignature"
-            | "AuthFailure"
-    )
 }
 
 /// Everything that was found.

@@ -184,7 +184,14 @@ impl<W: Write> Enrolling<'_, W> {
         let until = Instant::now() + self.args.wait.unwrap_or_default();
         for group in groups {
             let (name, mut told) = (&group.group, false);
-            let mut seen = Some(group.clone());
+            // Since the groups were listed an instance may have begun to wait here.
+            let mut seen = match self.scaling.group(name).await {
+                Ok(group) => group,
+                Err(error) => {
+                    self.fail(&mut tally, name, error)?;
+                    continue;
+                }
+            };
             while let Some(now) = seen.take() {
                 let all = match self.scaling.hooks(name).await {
                     Ok(hooks) => removals(&self.args.hook_name, &now, &hooks),
