@@ -139,3 +139,18 @@ async fn wait_waits_for_the_drain_and_not_longer_than_told() {
     assert!((seconds(300)..seconds(315)).contains(&began.elapsed()), "{:?}", began.elapsed());
     assert_eq!(world.aws.actions()[0].end.as_ref().unwrap().verdict, Verdict::TimedOut(crate::sim::aws::HookResult::Continue));
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_begins_to_wait_in_the_next_group_while_one_is_waited_for_is_not_cut_short() {
+    let world = World::new();
+    world.enroll(&[SHOP, "--yes"]).await;
+    world.aws.scale_in("a", 1);
+    let later = async {
+        tokio::time::sleep(seconds(60)).await;
+        world.aws.scale_in("b", 1).remove(0)
+    };
+    let ((said, code), going) = futures::join!(world.enroll(&[SHOP, "--remove", "--wait=2m", "--yes"]), later);
+    assert!(is(code, 1) && said.contains(&format!("b: sundown-terminate is not removed: {going}")), "{said}");
+    assert_eq!((world.hooks("a").await.len(), world.hooks("b").await.len()), (1, 1));
+    assert!(world.aws.actions().iter().all(|a| a.end.is_none()), "both drains go on");
+}
