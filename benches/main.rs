@@ -64,7 +64,7 @@ const BENCHES: &[Bench] = &[
     (&["real-burst-1000"], real::thousand),
     (&["real-evictions", "real-evictions-calls", "real-evictions-reads"], real::evictions),
     (&["real-budget"], real::budget),
-    (&["real-flood-known", "real-flood"], real::flood),
+    (&["real-flood-known", "real-flood-deleted", "real-flood"], real::flood),
     (&["real-ready", "real-memory-nodes"], real::nodes),
     (&["real-memory-100", "real-memory-1000"], real::drains),
     (&["real-takeover-term", "real-takeover-kill", "real-takeover-gap"], real::takeover),
