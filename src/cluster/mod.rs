@@ -29,7 +29,10 @@ pub use budgets::{BudgetChanges, BudgetEvent, BudgetWatch};
 pub use client::{Cluster, ClusterParts, ConnectError, ConnectOptions, Gate, Lane, OpenGate, Settings, connect};
 pub use daemonsets::{DaemonSetState, DaemonSets};
 pub use error::{ClusterError, Problem};
-pub use events::{About, EventNote, Recorder, RecorderCounts, RecorderSettings, Severity};
+pub use events::{
+    About, EventNote, Recorder, RecorderCounts, RecorderSettings, Severity,
+    reason::{self, Reason},
+};
 pub use mirror::{Change, Health};
 pub use nodes::{NodeChange, NodeChanges, NodeIndex, read_node};
 pub use observer::{CallObserver, Outcome, Silent, Target};

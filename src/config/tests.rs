@@ -247,15 +247,3 @@ fn a_variable_that_is_misspelt_is_found_and_those_of_a_service_are_not() {
         ["SUNDOWN_DRAIN_TIMEOUT", "SUNDOWN_DRAIN_TIMOUT", "PATH", "SUNDOWN_SERVICE_HOST", "SUNDOWN_SERVICE_PORT_HTTP", "SUNDOWN_PORT_9808_TCP_ADDR"];
     assert_eq!(unknown_variables(set.iter().map(ToString::to_string)), ["SUNDOWN_DRAIN_TIMOUT"]);
 }
-
-#[test]
-fn the_documentation_says_what_the_flags_are() {
-    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md");
-    let generated = document();
-    if std::env::var_os("SUNDOWN_WRITE_DOCS").is_some() {
-        std::fs::create_dir_all(page.parent().unwrap()).unwrap();
-        std::fs::write(&page, &generated).unwrap();
-    }
-    let written = std::fs::read_to_string(&page).unwrap_or_default();
-    assert!(written == generated, "docs/configuration.md is not what the flags are: run this test with SUNDOWN_WRITE_DOCS=1 and commit it");
-}

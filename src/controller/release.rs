@@ -12,7 +12,7 @@ use super::{
     hooks::Completion,
 };
 use crate::{
-    cluster::{About, EventNote, Problem, Severity},
+    cluster::{About, EventNote, Problem, Reason, Severity},
     domain::{InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
     drain::Outcome,
     observe::RecordEvent,
@@ -156,16 +156,16 @@ impl Release {
         let over = owed.iter().zip(&results).filter(|(_, result)| result.is_some()).map(|(owed, _)| owed.clone()).collect();
         self.term.tell(Word::HooksOver { node: self.name.clone(), uid: self.uid.clone(), hooks: over });
         for (owed, result) in owed.iter().zip(results) {
-            let (word, text) = match result {
-                Some(Completion::Accepted) => ("LifecycleCompleted", "completed with CONTINUE"),
-                Some(Completion::Gone) => ("LifecycleOver", "was over already"),
+            let (reason, text) = match result {
+                Some(Completion::Accepted) => (Reason::LifecycleCompleted, "completed with CONTINUE"),
+                Some(Completion::Gone) => (Reason::LifecycleOver, "was over already"),
                 None => continue,
             };
             self.term.board.completed(&self.name, result == Some(Completion::Accepted));
             self.term.note(EventNote {
                 about: About::Node(self.name.clone()),
                 severity: Severity::Normal,
-                reason: word,
+                reason,
                 message: format!("Lifecycle hook {} of {} {text}", owed.key.hook, owed.key.instance),
             });
         }

@@ -1,46 +1,11 @@
-//! Links, flags and commands in the pages.
+//! Flags and variables in the pages.
 
-use std::collections::BTreeSet;
-
-use crate::{files, read, root};
-
-fn pages() -> Vec<String> {
-    let mut pages: Vec<_> = [
-        "README.md",
-        "CHANGELOG.md",
-        "CONTRIBUTING.md",
-        "terraform/README.md",
-        "terraform/modules/policy/README.md",
-        "deploy/helm/sundown/README.md",
-    ]
-    .map(str::to_owned)
-    .into();
-    pages.extend(files("docs", ".md"));
-    pages
-}
+use crate::{links::all_pages, read};
 
 /// The anchor that a heading gets.
 pub fn anchor(heading: &str) -> String {
     let kept = heading.to_lowercase().replace(' ', "-");
     kept.chars().filter(|c| c.is_alphanumeric() || *c == '-' || *c == '_').collect()
-}
-
-#[test]
-fn links_lead_somewhere() {
-    for page in pages() {
-        let text = read(&page);
-        for target in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()).filter(|t| !t.starts_with("http")) {
-            let (file, wanted) = target.split_once('#').unwrap_or((target, ""));
-            let dir = root().join(&page).parent().unwrap().to_owned();
-            let file = if file.is_empty() { root().join(&page) } else { dir.join(file) };
-            assert!(file.exists(), "{page} links to {target}");
-            if !wanted.is_empty() {
-                let there = std::fs::read_to_string(&file).unwrap();
-                let anchors: BTreeSet<_> = there.lines().filter(|l| l.starts_with('#')).map(|l| anchor(l.trim_start_matches('#').trim())).collect();
-                assert!(anchors.contains(wanted), "{page} links to {target}");
-            }
-        }
-    }
 }
 
 /// The variables that tests read, by the file that does.
@@ -50,7 +15,7 @@ const OF_TESTS: &[(&str, &str)] = &[
     ("SUNDOWN_FIRST_SEED", "tests/simulation/seeds/mod.rs"),
     ("SUNDOWN_FUZZ_SEED", "tests/fuzz_parse.rs"),
     ("SUNDOWN_FUZZ_SECONDS", "tests/fuzz_parse.rs"),
-    ("SUNDOWN_WRITE_DOCS", "src/config/tests.rs"),
+    ("SUNDOWN_WRITE_DOCS", "tests/documents/generated.rs"),
     ("SUNDOWN_CONTROL_PLANE", "tests/control-plane/cluster.rs"),
     ("SUNDOWN_BINARY", "tests/binary/process.rs"),
     ("SUNDOWN_PYTHON", "tests/contract/python.rs"),
@@ -69,7 +34,7 @@ fn the_variables_of_tests_are_read_there_and_told_to_contributors() {
 #[test]
 fn variables_in_the_pages_are_those_of_flags_and_of_tests() {
     let known = sundown::config::document();
-    for page in pages() {
+    for page in all_pages() {
         let text = read(&page);
         for name in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|w| w.starts_with("SUNDOWN_") && *w != "SUNDOWN_") {
             assert!(known.contains(&format!("`{name}`")) || OF_TESTS.iter().any(|(of_test, _)| *of_test == name), "{page} names {name}");

@@ -1,5 +1,6 @@
 //! Kubernetes Events: what people see with `kubectl describe`.
 
+pub mod reason;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -14,6 +15,7 @@ use std::{
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
+use self::reason::Reason;
 use super::{Cluster, Lane, Problem, Target};
 use crate::domain::{Moment, MomentExt, NodeName, PodKey, PodUid};
 
@@ -42,8 +44,8 @@ pub struct EventNote {
     pub about: About,
     /// How bad it is.
     pub severity: Severity,
-    /// Why, in one CamelCase word.
-    pub reason: &'static str,
+    /// Why.
+    pub reason: Reason,
     /// For people.
     pub message: String,
 }
@@ -138,6 +140,7 @@ impl Recorder {
 
     /// Has it told, soon. Does not wait.
     pub fn note(&self, note: EventNote) {
+        debug_assert!(note.is_as_told(), "the table of reasons does not say so: {note:?}");
         let now = self.0.cluster.clock().now();
         let Shared { settings, wake, .. } = &*self.0.shared;
         let mut book = self.0.shared.book();

@@ -37,7 +37,7 @@ impl About {
 }
 
 impl Severity {
-    const fn as_str(self) -> &'static str {
+    pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
             Self::Warning => "Warning",
@@ -75,7 +75,7 @@ pub(super) fn creation(note: &EventNote, entry: &Entry, name: &str, instance: &s
         "metadata": {"name": name, "namespace": note.about.namespace()},
         "involvedObject": note.about.reference(),
         "type": note.severity.as_str(),
-        "reason": note.reason,
+        "reason": note.reason.as_str(),
         "message": shortened(&note.message),
         "count": entry.count,
         "firstTimestamp": whole_seconds(entry.first),

@@ -4,7 +4,7 @@ use tracing::{info, warn};
 
 use super::{Course, Foreman};
 use crate::{
-    cluster::{About, EventNote, Severity},
+    cluster::{About, EventNote, Reason, Severity},
     domain::{Moment, Node},
     drain::{Input, NodeCondition},
 };
@@ -31,7 +31,7 @@ impl Foreman {
         self.term.note(EventNote {
             about: About::Node(node.name.clone()),
             severity: Severity::Warning,
-            reason: "NoLongerManaged",
+            reason: Reason::NoLongerManaged,
             message: format!("The drain ends because {why}. What the node owes is completed; its pods stay."),
         });
     }

@@ -6,7 +6,7 @@ use tracing::{info, warn};
 
 use super::{Foreman, hands::say_held, told::list};
 use crate::{
-    cluster::{About, EventNote, Problem, Severity},
+    cluster::{About, EventNote, Problem, Reason, Severity},
     controller::{context::Backoff, notices, release},
     domain::{InstanceId, MomentExt, Node, NodeName, seconds},
     drain::{DispatchInput, Input, NodeCondition, Outcome},
@@ -116,7 +116,7 @@ impl Foreman {
         self.term.note(EventNote {
             about: About::Node(node.clone()),
             severity: Severity::Warning,
-            reason: "RecordRestored",
+            reason: Reason::RecordRestored,
             message: message.to_owned(),
         });
         self.term.metrics.record(RecordEvent::Restored);
@@ -164,7 +164,7 @@ impl Foreman {
         self.term.note(EventNote {
             about: About::Node(node.name.clone()),
             severity: Severity::Warning,
-            reason: "RecordDamaged",
+            reason: Reason::RecordDamaged,
             message: damage.to_string(),
         });
     }
@@ -185,7 +185,7 @@ impl Foreman {
         self.term.note(EventNote {
             about: About::Node(name.clone()),
             severity: Severity::Normal,
-            reason: "RecordVoid",
+            reason: Reason::RecordVoid,
             message: format!("The record of {} does not count: {reason}. What Sundown changed is put back.", record.instance()),
         });
         if let Some(course) = self.close(name) {
@@ -261,7 +261,7 @@ impl Foreman {
             self.term.note(EventNote {
                 about: About::Node(node.name.clone()),
                 severity: Severity::Warning,
-                reason: "Uncordoned",
+                reason: Reason::Uncordoned,
                 message: "Somebody uncordoned the node. The taint keeps new pods away and the drain goes on; to end it use `sundown release`."
                     .to_owned(),
             });

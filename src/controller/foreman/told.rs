@@ -6,7 +6,7 @@ use tracing::{info, warn};
 
 use super::Foreman;
 use crate::{
-    cluster::{About, EventNote, Severity},
+    cluster::{About, EventNote, Reason, Severity},
     config::PodEvents,
     domain::{Moment, MomentExt, NodeName, PodKey, PodUid, seconds},
     drain::{BlockReason, Note, Outcome},
@@ -31,7 +31,7 @@ impl Foreman {
                     node,
                     pod,
                     uid,
-                    "Forced",
+                    Reason::Forced,
                     &format!("deleted with a grace period of {grace} s, blocked by {}, because its node goes", reason.as_str()),
                 );
             }
@@ -42,14 +42,20 @@ impl Foreman {
                         node,
                         pod,
                         uid,
-                        "ShortenedGrace",
+                        Reason::ShortenedGrace,
                         &format!("has {grace} s to stop instead of {} s, because its node goes", own.as_secs()),
                     );
                 }
             }
             Note::Blocked { pod, uid, reason, message, since } => {
                 info!(pod = %pod, reason = reason.as_str(), message, %since, "A pod has been blocked for a while.");
-                self.pod_event(node, pod, uid, "Blocked", &format!("its node is being drained, but it does not go: {} ({message})", reason.as_str()));
+                self.pod_event(
+                    node,
+                    pod,
+                    uid,
+                    Reason::Blocked,
+                    &format!("its node is being drained, but it does not go: {} ({message})", reason.as_str()),
+                );
             }
             Note::Malformed { pod, message } => {
                 warn!(pod = %pod, message, "The API server calls a request malformed. This is a fault of Sundown; please report it.");
@@ -59,7 +65,7 @@ impl Foreman {
                 self.node_event(
                     node,
                     Severity::Warning,
-                    "OrphanedDaemonSetPod",
+                    Reason::OrphanedDaemonSetPod,
                     format!("{pod} is drained: its DaemonSet {daemon_set} does not exist"),
                 );
             }
@@ -84,16 +90,16 @@ impl Foreman {
         if self.term.config.service.pod_events == PodEvents::All {
             let time = grace.map_or_else(|| "its own grace period".to_owned(), |grace| format!("{grace} s"));
             let message = format!("evicted with {time} to stop, because its node goes (node {node})");
-            self.term.note(EventNote { about: About::Pod(pod.clone(), uid.clone()), severity: Severity::Normal, reason: "Evicted", message });
+            self.term.note(EventNote { about: About::Pod(pod.clone(), uid.clone()), severity: Severity::Normal, reason: Reason::Evicted, message });
         }
     }
 
-    fn pod_event(&self, node: &NodeName, pod: PodKey, uid: PodUid, reason: &'static str, message: &str) {
+    fn pod_event(&self, node: &NodeName, pod: PodKey, uid: PodUid, reason: Reason, message: &str) {
         let about = About::Pod(pod, uid);
         self.term.note(EventNote { about, severity: Severity::Warning, reason, message: format!("{message} (node {node})") });
     }
 
-    fn node_event(&self, node: &NodeName, severity: Severity, reason: &'static str, message: impl Into<String>) {
+    fn node_event(&self, node: &NodeName, severity: Severity, reason: Reason, message: impl Into<String>) {
         self.term.note(EventNote { about: About::Node(node.clone()), severity, reason, message: message.into() });
     }
 
@@ -120,19 +126,19 @@ impl Foreman {
             self.node_event(
                 name,
                 Severity::Warning,
-                "Forced",
+                Reason::Forced,
                 format!("{} deleted because the deadline came: {}", pods(forced.len()), list(&forced)),
             );
         }
         let left = outcome.left();
         let took = Duration::from_secs(took.as_secs());
         if left.is_empty() {
-            self.node_event(name, Severity::Normal, "Drained", format!("drained after {took:?} ({})", outcome.as_str()));
+            self.node_event(name, Severity::Normal, Reason::Drained, format!("drained after {took:?} ({})", outcome.as_str()));
         } else {
             self.node_event(
                 name,
                 Severity::Warning,
-                "DrainEnded",
+                Reason::DrainEnded,
                 format!("ended after {took:?} ({}) with {} left: {}", outcome.as_str(), pods(left.len()), list(left)),
             );
         }

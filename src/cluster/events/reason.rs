@@ -1,0 +1,180 @@
+//! Why an Event is written: every reason there is, with what people are to know of it. `docs/events.md` is made of this table.
+
+use super::{About, EventNote, Severity};
+
+/// What kind of object Events of a reason are on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Object {
+    /// A Node.
+    Node,
+    /// A pod.
+    Pod,
+}
+
+impl Object {
+    /// In a sentence.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+            Self::Pod => "pod",
+        }
+    }
+}
+
+/// What people are to know of a reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Meaning {
+    /// The types that its Events have.
+    pub severities: &'static [Severity],
+    /// What they are on.
+    pub objects: &'static [Object],
+    /// When one is written.
+    pub when: &'static str,
+    /// What to do about it. Links are those of a page in `docs`.
+    pub remedy: &'static str,
+}
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $variant:ident [$($severity:ident),+] [$($object:ident),+] $when:literal => $remedy:literal;)+) => {
+        /// The reason of an Event.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Reason {
+            $($(#[$doc])* $variant),+
+        }
+
+        impl Reason {
+            /// All of them, in the order of a drain.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The word in the Event.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => stringify!($variant)),+
+                }
+            }
+
+            /// What people are to know of it.
+            #[must_use]
+            pub const fn meaning(self) -> Meaning {
+                match self {
+                    $(Self::$variant => Meaning {
+                        severities: &[$(Severity::$severity),+],
+                        objects: &[$(Object::$object),+],
+                        when: $when,
+                        remedy: $remedy,
+                    }),+
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// An interruption was taken on.
+    InterruptionAccepted [Normal, Warning] [Node]
+        "An interruption was taken on, or joined to the one that the node has: what AWS said. The node is cordoned, and its drain begins. `Normal` of a terminate hook, `Warning` of what leaves less time."
+        => "Nothing. If it should not go: [the brake](operations.md#the-brake).";
+    /// A test event came.
+    TestReceived [Normal] [Node]
+        "A test event for its instance came. The message says what would be done were it real; nothing was."
+        => "Nothing: it is the answer to [`sundown send-test`](commands.md#sundown-send-test).";
+    /// The eviction of a pod was accepted.
+    Evicted [Normal] [Pod]
+        "Its eviction was accepted: how long it has to stop. Only with `--pod-events=all`."
+        => "Nothing.";
+    /// A pod has less time to stop than it asks for.
+    ShortenedGrace [Warning] [Pod]
+        "It has less time to stop than its grace period, because its node goes earlier. Only with `--pod-events=all`."
+        => "Nothing now. A pod that needs longer than a spot notice gives (120 s in all) does not belong on spot instances.";
+    /// A pod has been blocked for a while.
+    Blocked [Warning] [Pod]
+        "It has been held for more than 30 s: by what, and in the API server's words."
+        => "By [what holds it](operations.md#reasons-of-blocked-pods).";
+    /// A pod was deleted because a deadline came.
+    Forced [Warning] [Node, Pod]
+        "The pod was deleted although it could not be evicted, because its deadline came. At the end of the drain the node has one that names all of them."
+        => "[What held it](operations.md#stuck-on-a-budget) until then.";
+    /// The DaemonSet of a pod does not exist.
+    OrphanedDaemonSetPod [Warning] [Node]
+        "The DaemonSet that owns a pod does not exist; the pod is drained like any other."
+        => "Find out who deleted the DaemonSet and left its pods (`--cascade=orphan`).";
+    /// Somebody uncordoned a node that is being drained.
+    Uncordoned [Warning] [Node]
+        "Somebody uncordoned the node during its drain. The taint still keeps new pods away, and the drain goes on."
+        => "To end the drain: [`sundown release`](operations.md#the-brake).";
+    /// A node that is being drained is not ours any more.
+    NoLongerManaged [Warning] [Node]
+        "During its drain the node was told to be left alone, or `--node-selector` ceased to take it: the drain ends as if it were released, and what it owes is completed."
+        => "Nothing if it was meant: its pods stay, its instance goes.";
+    /// An interruption that was read late does not hold.
+    InterruptionDisproved [Normal] [Node]
+        "The interruption was read late, and AWS says that it is not true any more: the drain ends, and the node is put back as it was."
+        => "Nothing. When it happens often, find out why messages are [read late](operations.md#interruptions-are-taken-on-late).";
+    /// A drain ended with nothing left.
+    Drained [Normal] [Node]
+        "The drain ended, and nothing that counts is left: after how long."
+        => "Nothing.";
+    /// A drain ended with pods left.
+    DrainEnded [Warning] [Node]
+        "The drain ended with pods left: how, after how long, and which."
+        => "`deadline_reached`, `timed_out`: [deadline misses](operations.md#deadline-misses). The others: [how drains end](operations.md#ends-of-drains).";
+    /// A hook was completed.
+    LifecycleCompleted [Normal] [Node]
+        "A lifecycle action was completed with CONTINUE: Auto Scaling takes the instance now."
+        => "Nothing.";
+    /// A hook was over before it was completed.
+    LifecycleOver [Normal] [Node]
+        "A lifecycle action was over when it was to be completed: it timed out, or somebody else completed it."
+        => "If nobody else does: [heartbeats fail](operations.md#heartbeats-or-completions-fail).";
+    /// A record cannot be read.
+    RecordDamaged [Warning] [Node]
+        "The annotation `sundown.dev/record` cannot be read, and is left as it is."
+        => "[A record is damaged](operations.md#a-record-is-damaged).";
+    /// A record does not count.
+    RecordVoid [Normal] [Node]
+        "The record is of another instance, or of an earlier boot: it does not count, and what Sundown had changed on the node is put back."
+        => "Nothing.";
+    /// A record was written back.
+    RecordRestored [Warning] [Node]
+        "The record was deleted by hand during a drain and is written back, once; or the one that replaced it lacked a hook that is owed, which was written into it."
+        => "To end a drain use [`sundown release`](operations.md#the-brake), not the annotation.";
+}
+
+impl EventNote {
+    /// It is what the table says of its reason.
+    pub(super) fn is_as_told(&self) -> bool {
+        let meaning = self.reason.meaning();
+        let object = match self.about {
+            About::Node(_) => Object::Node,
+            About::Pod(..) => Object::Pod,
+        };
+        meaning.severities.contains(&self.severity) && meaning.objects.contains(&object)
+    }
+}
+
+/// The page `docs/events.md`.
+#[must_use]
+pub fn document() -> String {
+    let words = |all: Vec<&str>| all.join(", ");
+    let rows = Reason::ALL.iter().map(|reason| {
+        let meaning = reason.meaning();
+        let types = words(meaning.severities.iter().map(|s| s.as_str()).collect());
+        let on = words(meaning.objects.iter().map(|o| o.as_str()).collect());
+        format!("| `{}` | {types} | {on} | {} | {} |\n", reason.as_str(), meaning.when, meaning.remedy)
+    });
+    HEAD.to_owned() + &rows.collect::<String>()
+}
+
+const HEAD: &str = "# Events
+
+Every reason of the Kubernetes Events that Sundown writes, roughly in the order of a drain. This page is generated from the code and held against it by a test.
+
+Those on a node are shown by `kubectl describe node NODE` (they lie in the namespace `default`), those on a pod by `kubectl describe pod`. All of them:
+`kubectl get events -A --field-selector reportingComponent=sundown`. Equal ones are counted up on one Event for ten minutes. At most 20 a second are written, and what is
+dropped because too many wait is counted (`sundown_events_dropped_total`). A dry run writes none.
+
+| reason | type | on | when | what to do |
+| --- | --- | --- | --- | --- |
+";
