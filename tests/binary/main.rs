@@ -18,6 +18,7 @@
 mod braking;
 mod checking;
 mod draining;
+mod empty_root;
 mod enrolling;
 #[allow(dead_code, reason = "what only other tests need of it")]
 #[path = "../documents/expressions.rs"]

@@ -105,14 +105,14 @@ async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Asked> {
 }
 
 /// A certificate authority in `ca.pem` of the folder, and a server's certificate by it.
-fn authority(folder: &Folder) -> TlsAcceptor {
+pub fn authority(folder: &Folder) -> TlsAcceptor {
     let ca_key = KeyPair::generate().unwrap();
     let mut ca = CertificateParams::new(Vec::<String>::new()).unwrap();
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     fs::write(folder.path().join("ca.pem"), ca.self_signed(&ca_key).unwrap().pem()).unwrap();
     let issuer = Issuer::new(ca, ca_key);
     let key = KeyPair::generate().unwrap();
-    let names = vec!["localhost".to_owned(), "chat.example".to_owned()];
+    let names = ["localhost", "chat.example", "aws.example"].map(str::to_owned).to_vec();
     let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ServerConfig::builder_with_provider(provider)

@@ -19,6 +19,7 @@ mod expressions;
 mod from_nth;
 mod generated;
 mod iam;
+mod image;
 mod links;
 mod operations;
 mod pages;
