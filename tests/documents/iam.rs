@@ -50,6 +50,25 @@ fn the_table_of_the_module_has_every_call_of_the_service_and_no_other() {
     assert_eq!(said, needed);
 }
 
+/// A trial reads and empties a queue of its own and looks up what the service looks up; it answers no hook.
+#[test]
+fn the_table_of_the_module_lets_a_trial_do_what_the_service_does_but_for_the_groups() {
+    let table: Value = serde_json::from_str(&read("terraform/modules/policy/calls.json")).unwrap();
+    let row = |api: &Api| {
+        let on = if place(*api) == "queue" { "trial_queue" } else { place(*api) };
+        (api.as_str().to_owned(), serde_json::json!({ "actions": [action(*api)], "on": on }))
+    };
+    let needed: BTreeMap<String, Value> = Api::ALL.iter().filter(|api| place(**api) != "groups").map(row).collect();
+    let said: BTreeMap<String, Value> = serde_json::from_value(table["trial"].clone()).unwrap();
+    assert_eq!(said, needed);
+    // The place is the trial's queue and no other, and the policy is of the trial's role alone.
+    let service = read("terraform/modules/policy/service.tf");
+    let line = service.lines().find(|l| l.trim_start().starts_with("trial_queue  =")).unwrap();
+    assert!(line.contains("lookup(var.queue_arns, \"trial\", null)") && line.contains("resources = [arn], condition = {}"), "{line}");
+    let trial = read("terraform/trial.tf");
+    assert!(trial.contains("policy      = module.policy.permission_policies[\"trial\"]"), "the trial's role has another policy");
+}
+
 fn actions(policy: &Value) -> BTreeSet<&str> {
     let statements = policy["Statement"].as_array().unwrap();
     statements.iter().flat_map(|s| s["Action"].as_array().unwrap()).map(|a| a.as_str().unwrap()).collect()

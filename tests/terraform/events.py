@@ -3,6 +3,7 @@
 moto does not keep the sources that begin with `aws.` for AWS, so what AWS sends can be sent here.
 """
 
+import datetime
 import json
 import sys
 import pathlib
@@ -74,12 +75,15 @@ class Events(unittest.TestCase):
         entry = {"Source": source or event["source"], "DetailType": kind, "Detail": json.dumps(event["detail"])}
         answer = self.events.put_events(Entries=[entry])
         self.assertEqual(answer["FailedEntryCount"], 0, answer)
+        return self.received(lambda came: self.assertEqual((came["detail"], came["detail-type"]), (event["detail"], kind)))
+
+    def received(self, look=lambda came: None):
+        """Takes every message out of every queue; the rules of these queues."""
         reached = []
         for rule, url in self.queues.items():
             for message in self.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=0).get("Messages", []):
                 self.sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
-                came = json.loads(message["Body"])
-                self.assertEqual((came["detail"], came["detail-type"]), (event["detail"], kind))
+                look(json.loads(message["Body"]))
                 reached.append(rule)
         return reached
 
@@ -123,6 +127,24 @@ class Events(unittest.TestCase):
                 self.assertEqual(self.deliver(body(name)), [rule] if rule else [])
                 if rule or name != "other_source":
                     self.assertEqual(self.deliver(body(name), source="sundown.test"), [rule] if rule else [])
+
+    def test_what_another_account_forwards_reaches_nothing(self):
+        self.wire(rendered.outputs(account_id="210987654321")["patterns"])
+        for name in RULE:
+            self.assertEqual(self.deliver(body(name)), [], name)
+
+    def test_what_is_replayed_out_of_an_archive_reaches_nothing(self):
+        patterns = rendered.outputs()["patterns"]
+        # A rule that takes it, to see that there is a replay.
+        self.wire({**patterns, "all": json.dumps({"source": ["aws.ec2"]})})
+        bus = self.events.describe_event_bus(Name="default")["Arn"]
+        archive = self.events.create_archive(ArchiveName="a", EventSourceArn=bus)["ArchiveArn"]
+        self.assertEqual(self.deliver(body("spot_terminate")), ["spot", "all"])
+        start = datetime.datetime(2020, 1, 1)
+        self.events.start_replay(
+            ReplayName="again", EventSourceArn=archive, EventStartTime=start, EventEndTime=start + datetime.timedelta(days=1), Destination={"Arn": bus}
+        )
+        self.assertEqual(self.received(), ["all"])
 
     def test_and_nowhere_else(self):
         self.wire(rendered.outputs()["patterns"])

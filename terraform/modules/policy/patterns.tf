@@ -3,7 +3,7 @@ locals {
   hooks_of_eks = ["Launch-LC-Hook", "Terminate-LC-Hook"]
 
   # What each rule matches. Events of EC2 carry an instance's id and nothing of its group: those of the whole account and region come.
-  patterns = {
+  events = {
     terminate = {
       source      = local.sources["aws.autoscaling"]
       detail-type = ["EC2 Instance-terminate Lifecycle Action"]
@@ -42,6 +42,12 @@ locals {
       detail      = { service = ["EC2"], eventTypeCategory = ["scheduledChange"] }
     }
   }
+
+  # Other accounts may forward their events to this bus, and an archive may be replayed onto it: neither is news of an instance of this cluster.
+  patterns = { for event, pattern in local.events : event => merge(pattern, {
+    account     = [var.account_id]
+    replay-name = [{ exists = false }]
+  }) }
 
   # A test event goes the way of the real one: through the same rule to the same queue. Anybody with events:PutEvents can send one, which is why
   # it is off by default; sources that begin with aws. only AWS can use.

@@ -54,6 +54,33 @@ async fn c82_late_warnings_about_instances_that_run_are_disproved_and_touch_noth
     stage.end();
 }
 
+/// As EventBridge sends an event again out of an archive: as it was, with the name of the replay.
+fn replayed(body: &str) -> String {
+    let mut body: Value = serde_json::from_str(body).unwrap();
+    body["replay-name"] = "again".into();
+    body.to_string()
+}
+
+/// The module's rules leave replays out, those of a person's own may not.
+#[tokio::test(start_paused = true)]
+async fn what_is_replayed_out_of_an_archive_is_late_and_touches_nothing() {
+    let stage = Stage::new(118);
+    let instances = stage.spot_group(3);
+    stage.shop(6);
+    let sundown = stage.settled(&[]).await;
+    stage.send(&replayed(&bodies::spot(&instances[0], &stage.ago(24 * 3600))));
+    stage.send(&replayed(&bodies::state_change(&instances[1], "shutting-down", &stage.ago(660))));
+    stage.until(10, "they are deleted", || stage.in_queue() == 0).await;
+    stage.pass(60).await;
+    assert_eq!(["spot", "state-change"].map(|kind| sundown.messages(kind, "stale")), [1.0, 1.0]);
+    for instance in &instances {
+        stage.assert_untouched(&stage.world.node_of(instance).unwrap());
+    }
+    assert!(stage.removals().is_empty());
+    sundown.stop().await;
+    stage.end();
+}
+
 #[tokio::test(start_paused = true)]
 async fn late_warnings_about_instances_that_go_are_proved() {
     let stage = Stage::new(111);

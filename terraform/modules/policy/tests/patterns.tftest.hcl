@@ -26,6 +26,16 @@ run "only_aws_is_listened_to" {
   }
 }
 
+run "what_other_accounts_forward_and_what_is_replayed_is_left_out" {
+  command = plan
+  assert {
+    condition = alltrue([for pattern in output.patterns :
+      jsondecode(pattern).account == ["123456789012"] && jsondecode(pattern).replay-name == [{ exists = false }]
+    ])
+    error_message = jsonencode(output.patterns)
+  }
+}
+
 # A group's name in such a pattern makes a rule that never matches.
 run "events_of_ec2_are_asked_for_nothing_that_they_do_not_carry" {
   command = plan
