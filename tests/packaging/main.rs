@@ -28,6 +28,7 @@ mod manifests;
 mod process;
 mod roles;
 mod schema;
+mod security;
 #[allow(dead_code, reason = "what only other tests need of it")]
 #[path = "../documents/settings.rs"]
 mod settings;
