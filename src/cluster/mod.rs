@@ -31,7 +31,7 @@ pub use daemonsets::{DaemonSetState, DaemonSets};
 pub use error::{ClusterError, Problem};
 pub use events::{
     About, EventNote, Recorder, RecorderCounts, RecorderSettings, Severity,
-    reason::{self, Reason},
+    reason::{self, EventReason},
 };
 pub use mirror::{Change, Health};
 pub use nodes::{NodeChange, NodeChanges, NodeIndex, read_node};

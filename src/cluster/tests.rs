@@ -42,7 +42,12 @@ async fn everything_works_on_many_threads_and_ends_when_it_is_dropped() {
             assert_eq!(sets.state("x", "y").await, DaemonSetState::Gone);
             let key = crate::domain::PodKey { namespace: "web".to_owned(), name: "p1".to_owned() };
             assert!(cluster.evict(&key, &"uid-p1".into(), Some(1)).await.is_success());
-            recorder.note(EventNote { about: About::Node("a".into()), severity: Severity::Normal, reason: Reason::Drained, message: String::new() });
+            recorder.note(EventNote {
+                about: About::Node("a".into()),
+                severity: Severity::Normal,
+                reason: EventReason::Drained,
+                message: String::new(),
+            });
             assert!(recorder.flush(Duration::from_secs(5)).await);
         }
     };

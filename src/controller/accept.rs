@@ -6,7 +6,7 @@ use tracing::{info, warn};
 
 use super::context::Term;
 use crate::{
-    cluster::{About, EventNote, Problem, Reason, Severity},
+    cluster::{About, EventNote, EventReason, Problem, Severity},
     config::Exclusion,
     domain::{InstanceId, Interruption, Kind, Moment, MomentExt, Node, NodeName, What, seconds},
     observe::RecordEvent,
@@ -200,7 +200,7 @@ fn done(term: &Term, interruption: &Interruption, verdict: &triage::Accept, node
     term.note(EventNote {
         about: About::Node(node.name.clone()),
         severity: if kind == Kind::TerminateHook { Severity::Normal } else { Severity::Warning },
-        reason: Reason::InterruptionAccepted,
+        reason: EventReason::InterruptionAccepted,
         message: format!("{} of {}: cordoned, draining", kind.as_str(), verdict.instance),
     });
     super::notices::accepted(term, interruption, node, &verdict.instance);

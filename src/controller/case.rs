@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     aws::LookupError,
-    cluster::{About, EventNote, Reason, Severity},
+    cluster::{About, EventNote, EventReason, Severity},
     domain::{InstanceFacts, Interruption, Moment, MomentExt, Node, OwedHook, seconds},
     observe::MessageOutcome,
     record,
@@ -322,7 +322,7 @@ impl Case {
             self.term.note(EventNote {
                 about: About::Node(node.name.clone()),
                 severity: Severity::Normal,
-                reason: Reason::TestReceived,
+                reason: EventReason::TestReceived,
                 message: format!("test event {} of kind {} of {instance}: were it real, {what}", self.interruption.event_id, kind.as_str()),
             });
         }

@@ -12,7 +12,7 @@ use super::{
     hooks::Completion,
 };
 use crate::{
-    cluster::{About, EventNote, Problem, Reason, Severity},
+    cluster::{About, EventNote, EventReason, Problem, Severity},
     domain::{InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
     drain::Outcome,
     observe::RecordEvent,
@@ -157,8 +157,8 @@ impl Release {
         self.term.tell(Word::HooksOver { node: self.name.clone(), uid: self.uid.clone(), hooks: over });
         for (owed, result) in owed.iter().zip(results) {
             let (reason, text) = match result {
-                Some(Completion::Accepted) => (Reason::LifecycleCompleted, "completed with CONTINUE"),
-                Some(Completion::Gone) => (Reason::LifecycleOver, "was over already"),
+                Some(Completion::Accepted) => (EventReason::LifecycleCompleted, "completed with CONTINUE"),
+                Some(Completion::Gone) => (EventReason::LifecycleOver, "was over already"),
                 None => continue,
             };
             self.term.board.completed(&self.name, result == Some(Completion::Accepted));

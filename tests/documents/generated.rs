@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sundown::{cluster::Reason, config, controller::words, observe::Metrics};
+use sundown::{cluster::EventReason, config, controller::words, observe::Metrics};
 
 use crate::{files, operations::registered, read, root};
 
@@ -57,8 +57,8 @@ fn every_metric_that_is_registered_is_on_the_page() {
 #[test]
 fn every_reason_in_the_table_is_given_somewhere() {
     let sources: String = files("src/controller", ".rs").into_iter().map(|file| read(&file)).collect();
-    for reason in Reason::ALL {
-        let given = format!("Reason::{}", reason.as_str());
+    for reason in EventReason::ALL {
+        let given = format!("EventReason::{}", reason.as_str());
         let mut after = sources.split(&given).skip(1);
         assert!(after.any(|rest| !rest.starts_with(char::is_alphanumeric)), "nothing in src/controller gives {given}");
     }
@@ -85,7 +85,7 @@ fn families(text: &str) -> Vec<Shown> {
             all.last_mut().unwrap().see(labels.split_once('}').unwrap().0);
         }
     }
-    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all.sort_by_key(Shown::asked);
     all
 }
 

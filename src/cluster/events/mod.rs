@@ -15,7 +15,7 @@ use std::{
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::reason::Reason;
+use self::reason::EventReason;
 use super::{Cluster, Lane, Problem, Target};
 use crate::domain::{Moment, MomentExt, NodeName, PodKey, PodUid};
 
@@ -45,7 +45,7 @@ pub struct EventNote {
     /// How bad it is.
     pub severity: Severity,
     /// Why.
-    pub reason: Reason,
+    pub reason: EventReason,
     /// For people.
     pub message: String,
 }

@@ -39,11 +39,11 @@ macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident [$($severity:ident),+] [$($object:ident),+] $when:literal => $remedy:literal;)+) => {
         /// The reason of an Event.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Reason {
+        pub enum EventReason {
             $($(#[$doc])* $variant),+
         }
 
-        impl Reason {
+        impl EventReason {
             /// All of them, in the order of a drain.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
@@ -158,7 +158,7 @@ impl EventNote {
 #[must_use]
 pub fn document() -> String {
     let words = |all: Vec<&str>| all.join(", ");
-    let rows = Reason::ALL.iter().map(|reason| {
+    let rows = EventReason::ALL.iter().map(|reason| {
         let meaning = reason.meaning();
         let types = words(meaning.severities.iter().map(|s| s.as_str()).collect());
         let on = words(meaning.objects.iter().map(|o| o.as_str()).collect());

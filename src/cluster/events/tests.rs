@@ -9,7 +9,7 @@ fn about_node(message: &str) -> EventNote {
     EventNote {
         about: About::Node("ip-10-0-0-1.ec2.internal".into()),
         severity: Severity::Normal,
-        reason: Reason::Drained,
+        reason: EventReason::Drained,
         message: message.to_owned(),
     }
 }
@@ -24,7 +24,7 @@ async fn an_event_about_a_node_is_where_kubectl_describe_looks() {
     let recorder = recorder(&fake, 10);
     recorder.note(about_node("30 pods left in 41 s"));
     let pod = About::Pod(PodKey { namespace: "web".to_owned(), name: "web-1".to_owned() }, "uid-1".into());
-    recorder.note(EventNote { about: pod, severity: Severity::Warning, reason: Reason::Forced, message: "é".repeat(2000) });
+    recorder.note(EventNote { about: pod, severity: Severity::Warning, reason: EventReason::Forced, message: "é".repeat(2000) });
     assert!(recorder.flush(Duration::from_secs(1)).await);
     let seen = fake.seen();
     assert_eq!((seen[0].method.as_str(), seen[0].path.as_str()), ("POST", "/api/v1/namespaces/default/events"));

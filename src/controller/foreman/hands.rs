@@ -4,7 +4,7 @@ use tracing::{info, warn};
 
 use super::{Course, Foreman};
 use crate::{
-    cluster::{About, EventNote, Reason, Severity},
+    cluster::{About, EventNote, EventReason, Severity},
     domain::{Moment, Node},
     drain::{Input, NodeCondition},
 };
@@ -31,7 +31,7 @@ impl Foreman {
         self.term.note(EventNote {
             about: About::Node(node.name.clone()),
             severity: Severity::Warning,
-            reason: Reason::NoLongerManaged,
+            reason: EventReason::NoLongerManaged,
             message: format!("The drain ends because {why}. What the node owes is completed; its pods stay."),
         });
     }

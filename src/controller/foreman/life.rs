@@ -6,7 +6,7 @@ use tracing::{info, warn};
 
 use super::{Foreman, hands::say_held, told::list};
 use crate::{
-    cluster::{About, EventNote, Problem, Reason, Severity},
+    cluster::{About, EventNote, EventReason, Problem, Severity},
     controller::{context::Backoff, notices, release},
     domain::{InstanceId, MomentExt, Node, NodeName, seconds},
     drain::{DispatchInput, Input, NodeCondition, Outcome},
@@ -116,7 +116,7 @@ impl Foreman {
         self.term.note(EventNote {
             about: About::Node(node.clone()),
             severity: Severity::Warning,
-            reason: Reason::RecordRestored,
+            reason: EventReason::RecordRestored,
             message: message.to_owned(),
         });
         self.term.metrics.record(RecordEvent::Restored);
@@ -164,7 +164,7 @@ impl Foreman {
         self.term.note(EventNote {
             about: About::Node(node.name.clone()),
             severity: Severity::Warning,
-            reason: Reason::RecordDamaged,
+            reason: EventReason::RecordDamaged,
             message: damage.to_string(),
         });
     }
@@ -185,7 +185,7 @@ impl Foreman {
         self.term.note(EventNote {
             about: About::Node(name.clone()),
             severity: Severity::Normal,
-            reason: Reason::RecordVoid,
+            reason: EventReason::RecordVoid,
             message: format!("The record of {} does not count: {reason}. What Sundown changed is put back.", record.instance()),
         });
         if let Some(course) = self.close(name) {
@@ -261,7 +261,7 @@ impl Foreman {
             self.term.note(EventNote {
                 about: About::Node(node.name.clone()),
                 severity: Severity::Warning,
-                reason: Reason::Uncordoned,
+                reason: EventReason::Uncordoned,
                 message: "Somebody uncordoned the node. The taint keeps new pods away and the drain goes on; to end it use `sundown release`."
                     .to_owned(),
             });

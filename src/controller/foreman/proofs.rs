@@ -7,7 +7,7 @@ use tracing::{debug, info, warn};
 
 use super::{Foreman, Word};
 use crate::{
-    cluster::{About, EventNote, Reason, Severity},
+    cluster::{About, EventNote, EventReason, Severity},
     controller::{context::Term, hooks::Proof},
     domain::{HookAction, HookKey, HookPurpose, InstanceId, Interruption, Kind, MomentExt, Node, NodeName, Ready, SpotAction, Taken, What, seconds},
     drain::{Input, NodeCondition},
@@ -109,7 +109,7 @@ impl Foreman {
         self.term.note(EventNote {
             about: About::Node(name.clone()),
             severity: Severity::Normal,
-            reason: Reason::InterruptionDisproved,
+            reason: EventReason::InterruptionDisproved,
             message: "The interruption was read late and does not hold any more: the drain ends and the node is put back.".to_owned(),
         });
         self.step(name, Input::Release);

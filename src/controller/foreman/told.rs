@@ -6,7 +6,7 @@ use tracing::{info, warn};
 
 use super::Foreman;
 use crate::{
-    cluster::{About, EventNote, Reason, Severity},
+    cluster::{About, EventNote, EventReason, Severity},
     config::PodEvents,
     domain::{Moment, MomentExt, NodeName, PodKey, PodUid, seconds},
     drain::{BlockReason, Note, Outcome},
@@ -31,7 +31,7 @@ impl Foreman {
                     node,
                     pod,
                     uid,
-                    Reason::Forced,
+                    EventReason::Forced,
                     &format!("deleted with a grace period of {grace} s, blocked by {}, because its node goes", reason.as_str()),
                 );
             }
@@ -42,7 +42,7 @@ impl Foreman {
                         node,
                         pod,
                         uid,
-                        Reason::ShortenedGrace,
+                        EventReason::ShortenedGrace,
                         &format!("has {grace} s to stop instead of {} s, because its node goes", own.as_secs()),
                     );
                 }
@@ -53,7 +53,7 @@ impl Foreman {
                     node,
                     pod,
                     uid,
-                    Reason::Blocked,
+                    EventReason::Blocked,
                     &format!("its node is being drained, but it does not go: {} ({message})", reason.as_str()),
                 );
             }
@@ -65,7 +65,7 @@ impl Foreman {
                 self.node_event(
                     node,
                     Severity::Warning,
-                    Reason::OrphanedDaemonSetPod,
+                    EventReason::OrphanedDaemonSetPod,
                     format!("{pod} is drained: its DaemonSet {daemon_set} does not exist"),
                 );
             }
@@ -90,16 +90,21 @@ impl Foreman {
         if self.term.config.service.pod_events == PodEvents::All {
             let time = grace.map_or_else(|| "its own grace period".to_owned(), |grace| format!("{grace} s"));
             let message = format!("evicted with {time} to stop, because its node goes (node {node})");
-            self.term.note(EventNote { about: About::Pod(pod.clone(), uid.clone()), severity: Severity::Normal, reason: Reason::Evicted, message });
+            self.term.note(EventNote {
+                about: About::Pod(pod.clone(), uid.clone()),
+                severity: Severity::Normal,
+                reason: EventReason::Evicted,
+                message,
+            });
         }
     }
 
-    fn pod_event(&self, node: &NodeName, pod: PodKey, uid: PodUid, reason: Reason, message: &str) {
+    fn pod_event(&self, node: &NodeName, pod: PodKey, uid: PodUid, reason: EventReason, message: &str) {
         let about = About::Pod(pod, uid);
         self.term.note(EventNote { about, severity: Severity::Warning, reason, message: format!("{message} (node {node})") });
     }
 
-    fn node_event(&self, node: &NodeName, severity: Severity, reason: Reason, message: impl Into<String>) {
+    fn node_event(&self, node: &NodeName, severity: Severity, reason: EventReason, message: impl Into<String>) {
         self.term.note(EventNote { about: About::Node(node.clone()), severity, reason, message: message.into() });
     }
 
@@ -126,19 +131,19 @@ impl Foreman {
             self.node_event(
                 name,
                 Severity::Warning,
-                Reason::Forced,
+                EventReason::Forced,
                 format!("{} deleted because the deadline came: {}", pods(forced.len()), list(&forced)),
             );
         }
         let left = outcome.left();
         let took = Duration::from_secs(took.as_secs());
         if left.is_empty() {
-            self.node_event(name, Severity::Normal, Reason::Drained, format!("drained after {took:?} ({})", outcome.as_str()));
+            self.node_event(name, Severity::Normal, EventReason::Drained, format!("drained after {took:?} ({})", outcome.as_str()));
         } else {
             self.node_event(
                 name,
                 Severity::Warning,
-                Reason::DrainEnded,
+                EventReason::DrainEnded,
                 format!("ended after {took:?} ({}) with {} left: {}", outcome.as_str(), pods(left.len()), list(left)),
             );
         }
