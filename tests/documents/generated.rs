@@ -139,26 +139,31 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
     ("sundown_ready", "condition", "operations.md#probes"),
 ];
 
+/// What stands between backquotes, with commas between.
+fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    words.into_iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}
+
 fn metrics_page(families: &[Shown]) -> String {
-    let mut page = HEAD.to_owned();
-    for family in families {
-        let labels = family.own_labels().map(|(label, _)| format!("`{label}`")).collect::<Vec<_>>().join(", ");
-        page += &format!("| `{}` | {} | {labels} | {} |\n", family.asked(), family.kind, family.help.replace('|', "\\|"));
-    }
-    page += "\n## Labels\n\nWhat a label may say. Where the same words are those of several metrics, they are told once.\n\n";
-    page += "| label | of | words |\n| --- | --- | --- |\n";
-    for ((label, words), of) in by_words(families) {
+    let mut lines = vec![HEAD.trim_end().to_owned()];
+    lines.extend(families.iter().map(|family| {
+        let labels = quoted(family.own_labels().map(|(label, _)| label.as_str()));
+        format!("| `{}` | {} | {labels} | {} |", family.asked(), family.kind, family.help.replace('|', "\\|"))
+    }));
+    lines.push("\n## Labels\n\nWhat a label may say. Where the same words are those of several metrics, they are told once.\n".to_owned());
+    lines.push("| label | of | words |\n| --- | --- | --- |".to_owned());
+    lines.extend(by_words(families).into_iter().map(|((label, words), of)| {
         let explained = EXPLAINED.iter().find(|(name, of_label, _)| *of_label == label && of.iter().any(|f| f.name == *name));
         let label = explained.map_or_else(|| format!("`{label}`"), |(_, _, page)| format!("[`{label}`]({page})"));
-        let of = of.iter().map(|family| format!("`{}`", family.asked())).collect::<Vec<_>>().join(", ");
-        page += &format!("| {label} | {of} | {} |\n", words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "));
-    }
-    page += "\n## Buckets\n\n| histogram | bounds in seconds |\n| --- | --- |\n";
-    for family in families.iter().filter(|family| family.kind == "histogram") {
+        let of: Vec<_> = of.iter().map(|family| family.asked()).collect();
+        format!("| {label} | {} | {} |", quoted(of.iter().map(String::as_str)), quoted(words.iter().map(String::as_str)))
+    }));
+    lines.push("\n## Buckets\n\n| histogram | bounds in seconds |\n| --- | --- |".to_owned());
+    lines.extend(families.iter().filter(|family| family.kind == "histogram").map(|family| {
         let bounds = family.labels.iter().find(|(label, _)| label == "le").map(|(_, bounds)| bounds.join(", ")).unwrap_or_default();
-        page += &format!("| `{}` | {bounds} |\n", family.name);
-    }
-    page
+        format!("| `{}` | {bounds} |", family.name)
+    }));
+    lines.join("\n") + "\n"
 }
 
 /// The metrics that have the same words for the same label. What an info says is no word.

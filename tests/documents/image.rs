@@ -28,7 +28,7 @@ fn the_image_is_built_with_the_rust_of_cargo_toml_and_meets_the_c_library_it_was
     let releases = [("bookworm", "debian12"), ("trixie", "debian13")];
     let fits =
         |(code, number): &(&str, &str)| *build == format!("rust:{rust}-{code} AS build") && *base == format!("gcr.io/distroless/cc-{number}:nonroot");
-    assert!(releases.iter().any(|release| fits(release)), "{stages:?} are not of one Debian");
+    assert!(releases.iter().any(fits), "{stages:?} are not of one Debian");
     let labels = of("LABEL").join(" ");
     assert!(labels.contains(&format!("image.base.name=\"{base}\"")), "{labels}");
     assert!(of("ARG").contains(&format!("VERSION={}", env!("CARGO_PKG_VERSION"))));
