@@ -85,6 +85,10 @@ pub struct QueueArgs {
     /// URL of an SQS queue to receive from; repeatable (in the variable: separated by commas). One queue belongs to one cluster
     #[arg(long, env = "SUNDOWN_QUEUE_URL", value_name = "URL", value_delimiter = ',')]
     pub queue_url: Vec<QueueUrl>,
+    /// URL of a dead-letter queue whose depth is told as a metric (`sundown_dlq_messages`); repeatable (in the variable: separated by
+    /// commas). Nothing is received from it
+    #[arg(long, env = "SUNDOWN_DLQ_URL", value_name = "URL", value_delimiter = ',')]
+    pub dlq_url: Vec<QueueUrl>,
     /// Never delete a message that is not for this cluster: other clusters receive from the queues too
     #[arg(long, env = "SUNDOWN_SHARED_QUEUE", value_parser = parse_switch)]
     pub shared_queue: bool,

@@ -58,6 +58,8 @@ pub struct Config {
 pub struct QueueConfig {
     /// At least one, but where the configuration is only printed; no two alike.
     pub urls: Vec<QueueUrl>,
+    /// Dead-letter queues whose depth is told; none of `urls`, no two alike.
+    pub dead: Vec<QueueUrl>,
     /// Messages that are not for us are left to others.
     pub shared: bool,
     /// Concurrent long polls per queue, at most: 1 to 16.

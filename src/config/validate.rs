@@ -117,8 +117,18 @@ fn queue(args: &RunArgs) -> Result<QueueConfig, ConfigError> {
             return Err(ConfigError::new("queue-url", Some(&url.url), "given twice; name each queue once"));
         }
     }
+    for url in &q.dlq_url {
+        if q.queue_url.iter().any(|queue| queue.url == url.url) {
+            let remedy = "the queue that is received from; give the dead-letter queue in its redrive policy";
+            return Err(ConfigError::new("dlq-url", Some(&url.url), remedy));
+        }
+        if !seen.insert(&url.url) {
+            return Err(ConfigError::new("dlq-url", Some(&url.url), "given twice; name each queue once"));
+        }
+    }
     Ok(QueueConfig {
         urls: q.queue_url.clone(),
+        dead: q.dlq_url.clone(),
         shared: q.shared_queue,
         max_pollers: within("max-pollers", q.max_pollers, 1, 16)?,
         // SQS allows 120 000 messages in flight per standard queue.

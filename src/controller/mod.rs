@@ -3,7 +3,7 @@
 //! - `service`: the one function that a run and a simulation call; leadership comes and goes in it.
 //! - `intake`: from the queues to the desk. `desk`, `case`: from a message to a decision. `accept`: the PATCH.
 //! - `foreman`: all drains and the dispatcher. `hooks`: heartbeats and completions. `release`: the end of a drain.
-//!   `departed`: what a Node owed that went while nobody led.
+//!   `departed`: what a Node owed that went while nobody led. `dead_letters`: how deep those queues are.
 //! - `outlets`: where else it is told what happens: `trial`, `notices`.
 
 mod accept;
@@ -11,6 +11,7 @@ mod board;
 mod case;
 mod context;
 mod counting;
+mod dead_letters;
 mod departed;
 mod desk;
 mod foreman;

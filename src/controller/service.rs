@@ -14,6 +14,7 @@ use super::{
     Board, Clock, Outlets, Random, Spawner,
     context::{Lead, Standing, StandingParts, Term},
     counting::Counting,
+    dead_letters,
     departed::{self, Departed},
     desk, foreman,
     hooks::Hooks,
@@ -125,6 +126,8 @@ pub async fn serve(parts: Parts) {
     readiness(&parts, &standing, &keeper, &inlet);
     let alive = parts.loops.register("look_after", STUCK);
     let look_after = parts.spawner.spawn_scoped(look_after(standing.clone(), Arc::clone(&keeper), parts.readiness.clone(), inlet.clone(), alive));
+    let dead = Some(standing.clone()).filter(|_| !config.queue.dead.is_empty());
+    let dead_letters = dead.map(|standing| parts.spawner.spawn_scoped(dead_letters::follow(standing)));
     let remember_departed = parts.spawner.spawn_scoped(departed::follow(standing.clone()));
     let (mut leadership, mut stranded) = (keeper.leadership(), keeper.stranded());
     let mut leading: Option<Leading> = None;
@@ -172,7 +175,7 @@ pub async fn serve(parts: Parts) {
     };
     // Long polls take their time to end; the next leader need not wait for that.
     futures::join!(lease, OptionFuture::from(intake.map(IntakeHandle::stop)));
-    drop((look_after, remember_departed));
+    drop((look_after, dead_letters, remember_departed));
 }
 
 fn identity(config: &Config, random: &Random) -> String {

@@ -33,6 +33,7 @@ pub struct Metrics {
     received: Counter,
     deleted: Counter,
     intake: Counters<1>,
+    dead_letters: Family<[(&'static str, String); 1], Gauge>,
     held: Gauge,
     pollers: Gauge,
     accept_lag: Seconds<1>,
@@ -81,6 +82,7 @@ impl Metrics {
             received: reg(&mut r, "messages_received", "Messages received, redeliveries included"),
             deleted: reg(&mut r, "messages_deleted", "Messages deleted from their queue"),
             intake: reg(&mut r, "intake_events", "What else befell messages on their way in and out"),
+            dead_letters: reg(&mut r, "dlq_messages", "Messages in a dead-letter queue (--dlq-url), by its name"),
             held: reg(&mut r, "messages_held", "Messages received and not decided yet"),
             pollers: reg(&mut r, "pollers", "Long polls under way"),
             accept_lag: seconds(&mut r, "accept_lag", "Time from the event to the record on its Node, by kind", lag_buckets),
@@ -157,6 +159,16 @@ impl Metrics {
     /// Something happened to messages on their way in or out: `redelivered`, `extended`, `lost` and so on.
     pub fn intake(&self, event: &'static str, count: usize) {
         self.intake.get_or_create(&[("event", event)]).inc_by(count as u64);
+    }
+
+    /// So many messages are in a dead-letter queue; `None`: that cannot be known now.
+    pub fn set_dead_letters(&self, queue: &str, count: Option<u64>) {
+        let labels = [("queue", queue.to_owned())];
+        if let Some(count) = count {
+            self.dead_letters.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
+        } else {
+            self.dead_letters.remove(&labels);
+        }
     }
 
     /// So many long polls are under way.

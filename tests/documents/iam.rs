@@ -31,11 +31,13 @@ fn action(api: Api) -> &'static str {
 }
 
 /// What a call is on, as the table names places.
-fn place(api: Api) -> &'static str {
+fn place(api: Api) -> Value {
     match api {
-        Api::ReceiveMessage | Api::DeleteMessageBatch | Api::ChangeMessageVisibilityBatch | Api::GetQueueAttributes => "queue",
-        Api::RecordLifecycleActionHeartbeat | Api::CompleteLifecycleAction => "groups",
-        Api::DescribeLifecycleHooks | Api::DescribeAutoScalingGroups | Api::DescribeInstances => "region",
+        Api::ReceiveMessage | Api::DeleteMessageBatch | Api::ChangeMessageVisibilityBatch => "queue".into(),
+        // The second for `--dlq-url`.
+        Api::GetQueueAttributes => serde_json::json!(["queue", "dead_queue"]),
+        Api::RecordLifecycleActionHeartbeat | Api::CompleteLifecycleAction => "groups".into(),
+        Api::DescribeLifecycleHooks | Api::DescribeAutoScalingGroups | Api::DescribeInstances => "region".into(),
         other => panic!("{other:?} is no call of the service"),
     }
 }
