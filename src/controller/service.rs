@@ -19,6 +19,7 @@ use super::{
     desk, foreman,
     hooks::Hooks,
     intake::{self, Intake, IntakeHandle, IntakeObserver, IntakeView},
+    places,
 };
 use crate::{
     aws::{Clients, Lookups},
@@ -197,7 +198,7 @@ fn standing(parts: &Parts, keeper: &Arc<LeaseKeeper>, counting: &Counting, ident
         settings: Settings::default(),
     });
     let labels: Vec<String> = parts.outlets.notifier.iter().flat_map(|n| n.labels().map(str::to_owned).collect::<Vec<_>>()).collect();
-    let keep = KeepLabels::keys(config.ours.nodes.keys().chain(labels.iter().map(String::as_str)));
+    let keep = KeepLabels::keys(config.ours.nodes.keys().chain(labels.iter().map(String::as_str)).chain(places::labels()));
     let aws = Clients::from_config(&parts.aws, parts.clock, Arc::new(counting.clone()));
     let instance = config.standing.pod.as_ref().map_or(identity, |p| p.name.clone());
     Standing::from(StandingParts {

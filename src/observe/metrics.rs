@@ -4,18 +4,23 @@
 //! of which the words are known are initialised at the start, so that `increase()` sees the first event too.
 
 mod initial;
+mod places;
 #[cfg(test)]
 mod tests;
 
 use std::{fmt, sync::atomic::AtomicU64, time::Duration};
 
 use prometheus_client::{
-    encoding::text::encode,
+    encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
 
-pub use self::initial::{Calls, Words};
+use self::places::Places;
+pub use self::{
+    initial::{Calls, Words},
+    places::Place,
+};
 use super::labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent, WebhookResult};
 use crate::domain::Kind;
 
@@ -40,6 +45,7 @@ pub struct Metrics {
     drains_active: Gauge,
     drains: Counters<1>,
     drain_duration: Seconds<1>,
+    places: Places,
     pods: Gauges<1>,
     blocked: Gauges<1>,
     block_reasons: Vec<&'static str>,
@@ -89,6 +95,7 @@ impl Metrics {
             drains_active: reg(&mut r, "drains_active", "Nodes being drained"),
             drains: reg(&mut r, "drains", "Drains that ended, by how"),
             drain_duration: seconds(&mut r, "drain_duration", "Time from the accept to the end of a drain, by how it ended", long_buckets),
+            places: Places::new(&mut r),
             pods: reg(&mut r, "pods", "Pods that drains wait for, by state"),
             blocked: reg(&mut r, "blocked_pods", "Pods whose eviction is refused, by reason"),
             block_reasons: words.block_reasons.clone(),
@@ -203,6 +210,21 @@ impl Metrics {
     pub fn drain_ended(&self, end: DrainEnd, took: Duration) {
         self.drains.get_or_create(&[("end", end.as_str())]).inc();
         self.drain_duration.get_or_create(&[("end", end.as_str())]).observe(took.as_secs_f64());
+    }
+
+    /// An interruption of a node there was taken on.
+    pub fn interrupted(&self, kind: &str, place: &Place) {
+        self.places.interrupted(kind, place);
+    }
+
+    /// The drain of a node there began.
+    pub fn drain_started(&self, kind: &str, place: &Place) {
+        self.places.started(kind, place);
+    }
+
+    /// The drain of a node there ended, so long after its accept; `missed`: it reached its deadline with pods left.
+    pub fn drain_of_ended(&self, kind: &str, place: &Place, took: Duration, missed: bool) {
+        self.places.ended(kind, place, took, missed);
     }
 
     /// A drain reached its deadline with pods left.
@@ -386,6 +408,13 @@ where
 }
 
 fn seconds<const N: usize>(registry: &mut Registry, name: &str, help: &str, new: fn() -> Histogram) -> Seconds<N> {
+    seconds_by(registry, name, help, new)
+}
+
+fn seconds_by<L>(registry: &mut Registry, name: &str, help: &str, new: fn() -> Histogram) -> Family<L, Histogram, fn() -> Histogram>
+where
+    L: EncodeLabelSet + fmt::Debug + Clone + Eq + std::hash::Hash + Send + Sync + 'static,
+{
     let family = Family::new_with_constructor(new);
     registry.register_with_unit(name, help, Unit::Seconds, family.clone());
     family

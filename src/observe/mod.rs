@@ -11,4 +11,4 @@ pub use admin::Admin;
 pub use health::{Loop, Loops, Readiness, ReadyFlag};
 pub use labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent, WebhookResult};
 pub use logs::{LogFormat, LogOnce};
-pub use metrics::{Calls, Metrics, Words};
+pub use metrics::{Calls, Metrics, Place, Words};

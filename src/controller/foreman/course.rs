@@ -9,10 +9,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::Foreman;
 use crate::{
-    controller::{hooks::First, release::Completing},
+    controller::{hooks::First, places, release::Completing},
     domain::{InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
     drain::{self, Drain, Input, Start},
     lifecycle::{self, LimitSettings},
+    observe::Place,
     record::{self, Record},
 };
 
@@ -51,6 +52,10 @@ pub(in crate::controller) struct Course {
     pub(in crate::controller) labelling: bool,
     /// Nothing is heard from its kubelet; EC2 is being asked.
     pub(in crate::controller) unreachable: bool,
+    /// The kind of its first interruption.
+    pub(in crate::controller) kind: &'static str,
+    /// Where the node is: as it was at the beginning, so that what is counted of a drain is counted at one place.
+    pub(in crate::controller) place: Place,
     pub(in crate::controller) span: tracing::Span,
 }
 
@@ -132,7 +137,11 @@ impl Foreman {
         let drain = Drain::new(start, self.drain_settings());
         let kind = taken.first().and_then(|t| t.kind).map_or("unknown", crate::domain::Kind::as_str);
         let span = tracing::info_span!("drain", node = %node.name, instance = %instance, kind);
-        if !ours {
+        let group = taken.iter().find_map(|t| t.hook.as_ref()).map(|hook| hook.key.group.as_str());
+        let place = places::of(node, group);
+        if ours {
+            self.term.metrics.drain_started(kind, &place);
+        } else {
             span.in_scope(|| tracing::info!("An open record was found: its drain goes on."));
         }
         let course = Course {
@@ -158,6 +167,8 @@ impl Foreman {
             told_uncordoned: false,
             labelling: false,
             unreachable: false,
+            kind,
+            place,
             span,
         };
         let over = course.is_over();

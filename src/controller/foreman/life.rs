@@ -193,7 +193,9 @@ impl Foreman {
                 self.term.hooks.forget(&owed);
             }
             self.term.board.ended(name, "void", self.term.clock.now());
-            self.term.metrics.drain_ended(crate::observe::DrainEnd::Void, self.term.clock.now().since_or_zero(course.take_up));
+            let took = self.term.clock.now().since_or_zero(course.take_up);
+            self.term.metrics.drain_ended(crate::observe::DrainEnd::Void, took);
+            self.term.metrics.drain_of_ended(course.kind, &course.place, took, false);
         }
         release::put_back(&self.term, Arc::clone(node), record::After::Removed);
     }

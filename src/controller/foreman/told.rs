@@ -109,8 +109,12 @@ impl Foreman {
             Outcome::Released { .. } => DrainEnd::Released,
         };
         self.term.metrics.drain_ended(end, took);
-        if matches!(outcome, Outcome::DeadlineReached { .. }) {
+        let missed = matches!(outcome, Outcome::DeadlineReached { .. });
+        if missed {
             self.term.metrics.deadline_missed();
+        }
+        if let Some(course) = self.courses.get(name) {
+            self.term.metrics.drain_of_ended(course.kind, &course.place, took, missed);
         }
         if matches!(outcome, Outcome::NodeGone) {
             return;

@@ -43,6 +43,7 @@ pub struct Calls {
 impl Metrics {
     pub(super) fn initialise(&self, words: &Words) {
         self.initialise_calls(words);
+        self.places.initialise();
         for kind in Kind::ALL {
             for outcome in MessageOutcome::ALL {
                 touch(&self.messages, [("kind", kind.as_str()), ("outcome", outcome.as_str())]);
