@@ -10,6 +10,7 @@ mod life;
 mod lost_nodes;
 mod notices;
 mod own_pod;
+mod places;
 mod pods;
 mod refusals;
 mod restored;
