@@ -22,7 +22,7 @@ pub use values::{Exclusion, ForceAfter, Listen, PodEvents, QueueUrl, duration_te
 use crate::{
     domain::{Compat, NodeName, PodKey, Selector},
     election,
-    observe::{LogFormat, webhook},
+    observe::{LogFormat, traces, webhook},
     triage::HookGlobs,
 };
 
@@ -148,6 +148,8 @@ pub struct ServiceConfig {
     pub admin: Option<SocketAddr>,
     /// Which Events are written on pods.
     pub pod_events: PodEvents,
+    /// How traces are sent; `None`: not at all.
+    pub traces: Option<traces::Settings>,
     /// The log filter.
     pub log_level: String,
     /// How log lines look.

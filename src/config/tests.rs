@@ -136,6 +136,12 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
             "one of the two",
         ),
         (&["--queue-url", QUEUE, "--queue-url", QUEUE], "--queue-url", QUEUE, "once"),
+        (&["--otlp-headers-file", "h"], "--otlp-endpoint", "not given", "nobody to send to"),
+        (&["--otlp-endpoint", "collector"], "--otlp-endpoint", "`collector`", if cfg!(feature = "otlp") { ":4318" } else { "--features otlp" }),
+        #[cfg(feature = "otlp")]
+        (&["--otlp-endpoint", "https://collector:4318"], "", "", ""),
+        #[cfg(not(feature = "otlp"))]
+        (&["--otlp-endpoint", "https://collector:4318"], "--otlp-endpoint", "collector:4318`", "this build sends no traces"),
         (&["--queue-url", QUEUE, "--dlq-url", QUEUE], "--dlq-url", QUEUE, "redrive policy"),
         (&["--dlq-url", other, "--dlq-url", other], "--dlq-url", other, "once"),
         (&["--dlq-url", other], "", "", ""),

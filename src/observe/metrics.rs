@@ -21,7 +21,7 @@ pub use self::{
     initial::{Calls, Words},
     places::Place,
 };
-use super::labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent, WebhookResult};
+use super::labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent, TraceResult, WebhookResult};
 use crate::domain::Kind;
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
@@ -70,6 +70,7 @@ pub struct Metrics {
     events_sent: Counter,
     events_dropped: Counters<1>,
     webhooks: Counters<1>,
+    trace_spans: Counters<1>,
     decode_failures: Counters<1>,
     watch_failures: Counters<1>,
     watch_stale: Family<Labels<1>, SecondsGauge>,
@@ -125,6 +126,7 @@ impl Metrics {
             events_sent: reg(&mut r, "events_sent", "Kubernetes Events written"),
             events_dropped: reg(&mut r, "events_dropped", "Kubernetes Events not written, by reason"),
             webhooks: reg(&mut r, "webhooks", "Notifications, by what came of them"),
+            trace_spans: reg(&mut r, "trace_spans", "Spans of traces (--otlp-endpoint), by what came of them"),
             decode_failures: reg(&mut r, "decode_failures", "Objects that could not be decoded and were skipped, by object"),
             watch_failures: reg(&mut r, "watch_failures", "Watches that failed and were started again, by object"),
             watch_stale: Family::default(),
@@ -358,6 +360,11 @@ impl Metrics {
     /// Something came of a notification.
     pub fn webhook(&self, result: WebhookResult) {
         self.webhooks.get_or_create(&[("result", result.as_str())]).inc();
+    }
+
+    /// Something came of so many spans.
+    pub fn trace_spans(&self, result: TraceResult, count: usize) {
+        self.trace_spans.get_or_create(&[("result", result.as_str())]).inc_by(count as u64);
     }
 
     /// An object (`node`, `pod`, `budget`, …) could not be decoded.

@@ -116,6 +116,9 @@ impl Check<'_> {
             let own = webhook.proxy.as_ref().map(Secret::expose);
             self.found.push(network::look_up_outlet("the webhook", webhook.url.expose(), own, proxy).await);
         }
+        if let Some(traces) = &self.config.service.traces {
+            self.found.push(network::look_up_outlet("the collector of traces", &traces.endpoint, None, proxy).await);
+        }
     }
 
     async fn identity(&mut self) {

@@ -188,6 +188,10 @@ impl Foreman {
             reason: "RecordVoid",
             message: format!("The record of {} does not count: {reason}. What Sundown changed is put back.", record.instance()),
         });
+        let now = self.term.clock.now();
+        if let Some(trace) = self.trace(name) {
+            trace.ended(now, "void", &[]);
+        }
         if let Some(course) = self.close(name) {
             for owed in self.term.owed(&course.record, &course.instance) {
                 self.term.hooks.forget(&owed);
@@ -335,6 +339,9 @@ impl Foreman {
         course.span.in_scope(|| info!(outcome = outcome.as_str(), ?took, left = list(outcome.left()), "Drain ended."));
         self.term.board.ended(name, outcome.as_str(), now);
         self.told_end(name, outcome, took);
+        if let Some(trace) = self.trace(name) {
+            trace.ended(now, outcome.as_str(), outcome.left());
+        }
         if let Some(course) = self.courses.get(name) {
             notices::ended(&self.term, &course.node, &course.instance, &course.taken, outcome, took);
         }

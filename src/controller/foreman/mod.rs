@@ -215,7 +215,11 @@ impl Foreman {
             Word::Proof { node, event, holds } => self.proof(&node, &event, holds),
             Word::InstanceEnds { node, instance, over } => self.instance_ends(&node, &instance, over),
             Word::HooksOver { node, uid, hooks } => {
+                let now = self.term.clock.now();
                 if let Some(course) = self.courses.get_mut(&node).filter(|c| c.node.uid == uid) {
+                    if let Some(trace) = &mut course.trace {
+                        hooks.iter().for_each(|owed: &OwedHook| trace.hook_over(now, owed.key.hook.as_str()));
+                    }
                     course.over.extend(hooks);
                 }
             }

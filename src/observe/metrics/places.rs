@@ -19,17 +19,17 @@ use super::{reg, seconds_by};
 use crate::domain::Kind;
 
 /// So many groups are told by name.
-pub const GROUPS: usize = 50;
+const GROUPS: usize = 50;
 /// So many zones.
-pub const ZONES: usize = 12;
+const ZONES: usize = 12;
 /// So many instance types.
-pub const TYPES: usize = 50;
+const TYPES: usize = 50;
 /// So many combinations of kind, group, zone and type; of what comes on top only the kind is told.
-pub const COMBINATIONS: usize = 300;
+const COMBINATIONS: usize = 300;
 /// What is not known.
-pub const UNKNOWN: &str = "unknown";
+const UNKNOWN: &str = "unknown";
 /// What came after the others.
-pub const OTHER: &str = "other";
+const OTHER: &str = "other";
 
 /// Kinds that nodes are drained for, as records know them; `unknown`: of a newer version.
 const KINDS: [&str; 5] =
@@ -161,6 +161,7 @@ fn buckets() -> Histogram {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "what is not there fails the test")]
 mod tests {
     use super::*;
     use crate::observe::{Metrics, Words};

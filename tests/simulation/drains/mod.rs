@@ -14,6 +14,7 @@ mod places;
 mod pods;
 mod refusals;
 mod restored;
+mod traces;
 mod trouble;
 
 use sundown::{
