@@ -214,21 +214,6 @@ impl Metrics {
         self.drain_duration.get_or_create(&[("end", end.as_str())]).observe(took.as_secs_f64());
     }
 
-    /// An interruption of a node there was taken on.
-    pub fn interrupted(&self, kind: &str, place: &Place) {
-        self.places.interrupted(kind, place);
-    }
-
-    /// The drain of a node there began.
-    pub fn drain_started(&self, kind: &str, place: &Place) {
-        self.places.started(kind, place);
-    }
-
-    /// The drain of a node there ended, so long after its accept; `missed`: it reached its deadline with pods left.
-    pub fn drain_of_ended(&self, kind: &str, place: &Place, took: Duration, missed: bool) {
-        self.places.ended(kind, place, took, missed);
-    }
-
     /// A drain reached its deadline with pods left.
     pub fn deadline_missed(&self) {
         self.deadline_misses.inc();

@@ -15,7 +15,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{reg, seconds_by};
+use super::{Metrics, reg, seconds_by};
 use crate::domain::Kind;
 
 /// So many groups are told by name.
@@ -32,8 +32,7 @@ const UNKNOWN: &str = "unknown";
 const OTHER: &str = "other";
 
 /// Kinds that nodes are drained for, as records know them; `unknown`: of a newer version.
-const KINDS: [&str; 5] =
-    [Kind::TerminateHook.as_str(), Kind::Spot.as_str(), Kind::Capacity.as_str(), Kind::StateChange.as_str(), UNKNOWN];
+const KINDS: [&str; 5] = [Kind::TerminateHook.as_str(), Kind::Spot.as_str(), Kind::Capacity.as_str(), Kind::StateChange.as_str(), UNKNOWN];
 
 /// The node that something happens to, as far as figures tell it. Empty: not known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -131,21 +130,28 @@ impl Places {
         drop(self.duration.get_or_create(&of_group(&labels)));
         labels
     }
+}
 
-    pub(super) fn interrupted(&self, kind: &str, place: &Place) {
-        self.interruptions.get_or_create(&self.labels(kind, place)).inc();
+impl Metrics {
+    /// An interruption of a node there was taken on.
+    pub fn interrupted(&self, kind: &str, place: &Place) {
+        let labels = self.places.labels(kind, place);
+        self.places.interruptions.get_or_create(&labels).inc();
     }
 
-    pub(super) fn started(&self, kind: &str, place: &Place) {
-        self.started.get_or_create(&self.labels(kind, place)).inc();
+    /// The drain of a node there began.
+    pub fn drain_started(&self, kind: &str, place: &Place) {
+        let labels = self.places.labels(kind, place);
+        self.places.started.get_or_create(&labels).inc();
     }
 
-    pub(super) fn ended(&self, kind: &str, place: &Place, took: Duration, missed: bool) {
-        let labels = self.labels(kind, place);
-        self.ended.get_or_create(&labels).inc();
-        self.duration.get_or_create(&of_group(&labels)).observe(took.as_secs_f64());
+    /// The drain of a node there ended, so long after its accept; `missed`: it reached its deadline with pods left.
+    pub fn drain_of_ended(&self, kind: &str, place: &Place, took: Duration, missed: bool) {
+        let labels = self.places.labels(kind, place);
+        self.places.ended.get_or_create(&labels).inc();
+        self.places.duration.get_or_create(&of_group(&labels)).observe(took.as_secs_f64());
         if missed {
-            self.misses.get_or_create(&labels).inc();
+            self.places.misses.get_or_create(&labels).inc();
         }
     }
 }
@@ -164,7 +170,7 @@ fn buckets() -> Histogram {
 #[allow(clippy::indexing_slicing, reason = "what is not there fails the test")]
 mod tests {
     use super::*;
-    use crate::observe::{Metrics, Words};
+    use crate::observe::Words;
 
     fn place(group: &str, zone: &str, instance_type: &str) -> Place {
         Place { group: group.to_owned(), zone: zone.to_owned(), instance_type: instance_type.to_owned() }
@@ -183,8 +189,8 @@ mod tests {
         metrics.drain_started("spot", &place("workers", "eu-west-1a", "m6i.large"));
         let labels = r#"{kind="spot",group="workers",zone="eu-west-1a",type="m6i.large"}"#;
         let text = metrics.render().unwrap();
-        for (family, value) in
-            [("drains_started", 1), ("drains_ended", 0), ("deadline_misses", 0), ("interruptions", 0)].map(|(f, v)| (format!("{f}_by_group_total"), v))
+        for (family, value) in [("drains_started", 1), ("drains_ended", 0), ("deadline_misses", 0), ("interruptions", 0)]
+            .map(|(f, v)| (format!("{f}_by_group_total"), v))
         {
             assert!(text.contains(&format!("sundown_{family}{labels} {value}\n")), "{family} in\n{text}");
         }
@@ -212,7 +218,10 @@ mod tests {
         }
         let all = series(&metrics, "drains_started_by_group_total");
         assert!(all.contains(&format!("sundown_drains_started_by_group_total{{kind=\"spot\",group=\"g{}\",zone=\"a\",type=\"t\"}} 1", GROUPS - 1)));
-        assert!(all.contains(&"sundown_drains_started_by_group_total{kind=\"spot\",group=\"other\",zone=\"a\",type=\"t\"} 20".to_owned()), "{all:#?}");
+        assert!(
+            all.contains(&"sundown_drains_started_by_group_total{kind=\"spot\",group=\"other\",zone=\"a\",type=\"t\"} 20".to_owned()),
+            "{all:#?}"
+        );
         // One that was told before still is.
         metrics.drain_started("spot", &place("g0", "a", "t"));
         let known = "sundown_drains_started_by_group_total{kind=\"spot\",group=\"g0\",zone=\"a\",type=\"t\"} 2".to_owned();

@@ -163,11 +163,16 @@ impl DrainTrace {
         self.ended(at, "given_up", &[]);
         let Self { id, mut attributes, happened, accepted, evicted, forced, events, dropped_events, waits, dropped_waits, over, ended, .. } = self;
         let Ended { at: ended_at, outcome, left } = ended.unwrap_or(Ended { at, outcome: "given_up", left: Vec::new() });
-        attributes.extend([("sundown.outcome", text(outcome)), ("sundown.evicted", Value::Number(evicted)), ("sundown.forced", Value::Number(forced))]);
+        attributes.extend([
+            ("sundown.outcome", text(outcome)),
+            ("sundown.evicted", Value::Number(evicted)),
+            ("sundown.forced", Value::Number(forced)),
+        ]);
         if dropped_waits > 0 {
             attributes.push(("sundown.dropped_waits", Value::Number(dropped_waits)));
         }
-        let failed = (!left.is_empty()).then(|| format!("{} pods were left: {}", left.len(), left.iter().take(10).map(ToString::to_string).collect::<Vec<_>>().join(", ")));
+        let failed = (!left.is_empty())
+            .then(|| format!("{} pods were left: {}", left.len(), left.iter().take(10).map(ToString::to_string).collect::<Vec<_>>().join(", ")));
         let mut spans = Spans { trace: id, all: Vec::new() };
         let root = spans.add(None, "drain", happened, at.max(ended_at), attributes);
         spans.add(Some(root), "accept", happened, accepted, vec![]);

@@ -167,8 +167,7 @@ fn headers(settings: &Settings) -> Result<http::HeaderMap, Unusable> {
 }
 
 fn resource(cluster: Option<&str>, instance: &str) -> Resource {
-    let mut attributes =
-        vec![("service.name", "sundown"), ("service.version", env!("CARGO_PKG_VERSION")), ("service.instance.id", instance)];
+    let mut attributes = vec![("service.name", "sundown"), ("service.version", env!("CARGO_PKG_VERSION")), ("service.instance.id", instance)];
     attributes.extend(cluster.map(|name| ("k8s.cluster.name", name)));
     let attributes = attributes.into_iter().map(|(name, value)| (name, Value::Text(value.to_owned())));
     Resource { attributes: attributes.map(|a| key_value(&a)).collect(), ..Resource::default() }

@@ -119,8 +119,25 @@ async fn moto_answers_enroll_and_check() {
     }
     // Receipts that no queue gave are refused as such; rules, targets and policies are read as the SDK's own tools have written them.
     for point in [
-        "credentials", "queue", "queue.retention", "queue.encryption", "queue.policy", "queue.senders", "queue.redrive", "queue.delete",
-        "queue.visibility", "queue.receive", "rule", "rules", "dlq", "instances", "groups", "hook", "group.scaling", "host", "clock",
+        "credentials",
+        "queue",
+        "queue.retention",
+        "queue.encryption",
+        "queue.policy",
+        "queue.senders",
+        "queue.redrive",
+        "queue.delete",
+        "queue.visibility",
+        "queue.receive",
+        "rule",
+        "rules",
+        "dlq",
+        "instances",
+        "groups",
+        "hook",
+        "group.scaling",
+        "host",
+        "clock",
     ] {
         assert!(answers[point].iter().all(|answer| *answer == "yes"), "{point}: {:#?}", report["findings"]);
     }

@@ -45,7 +45,8 @@ async fn a_deadline_that_is_missed_is_counted_where_the_node_is_and_as_a_whole_a
     scene.notice(0).await;
     scene.stage.pass(2).await;
     // Its series is there before the miss: the step from 0 can be seen.
-    let misses = |text: &str| text.lines().any(|l| l.starts_with("sundown_deadline_misses_by_group_total{kind=\"spot\",group=\"spot\",") && l.ends_with(" 0"));
+    let misses =
+        |text: &str| text.lines().any(|l| l.starts_with("sundown_deadline_misses_by_group_total{kind=\"spot\",group=\"spot\",") && l.ends_with(" 0"));
     assert!(misses(&scene.sundown.metrics.render().unwrap()));
     scene.stage.pass(125).await;
     let told = scene.by_place("deadline_misses_by_group_total");
