@@ -10,7 +10,7 @@ const TYPE: &str = "node.kubernetes.io/instance-type";
 const GROUPS: [&str; 3] = ["eks.amazonaws.com/nodegroup", "alpha.eksctl.io/nodegroup-name", "kops.k8s.io/instancegroup"];
 
 /// The labels of nodes that have to be known.
-pub(super) fn labels() -> impl Iterator<Item = &'static str> {
+pub(super) fn labels<'a>() -> impl Iterator<Item = &'a str> {
     [ZONE, TYPE].into_iter().chain(GROUPS)
 }
 
