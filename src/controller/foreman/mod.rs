@@ -218,7 +218,9 @@ impl Foreman {
                 let now = self.term.clock.now();
                 if let Some(course) = self.courses.get_mut(&node).filter(|c| c.node.uid == uid) {
                     if let Some(trace) = &mut course.trace {
-                        hooks.iter().for_each(|owed: &OwedHook| trace.hook_over(now, owed.key.hook.as_str()));
+                        for owed in &hooks {
+                            trace.hook_over(now, owed.key.hook.as_str());
+                        }
                     }
                     course.over.extend(hooks);
                 }

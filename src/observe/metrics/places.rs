@@ -46,7 +46,9 @@ pub struct Place {
 }
 
 type Labels = [(&'static str, String); 4];
+type OfGroup = [(&'static str, String); 2];
 type Counters = Family<Labels, Counter>;
+type Durations = Family<OfGroup, Histogram, fn() -> Histogram>;
 
 /// The families.
 pub(super) struct Places {
@@ -54,7 +56,7 @@ pub(super) struct Places {
     started: Counters,
     ended: Counters,
     misses: Counters,
-    duration: Family<[(&'static str, String); 2], Histogram, fn() -> Histogram>,
+    duration: Durations,
     seen: Mutex<Seen>,
 }
 
@@ -156,7 +158,7 @@ impl Metrics {
     }
 }
 
-fn of_group(labels: &Labels) -> [(&'static str, String); 2] {
+fn of_group(labels: &Labels) -> OfGroup {
     let [kind, group, ..] = labels.clone();
     [kind, group]
 }

@@ -180,7 +180,7 @@ impl DrainTrace {
         if let Some(evict) = spans.all.last_mut() {
             evict.events = events;
             evict.dropped_events = dropped_events;
-            evict.failed = failed.clone();
+            evict.failed.clone_from(&failed);
         }
         for (pod, reason, since, until) in waits {
             spans.add(Some(evict), "blocked", since, until, vec![("sundown.pod", text(pod.to_string())), ("sundown.reason", text(reason))]);
