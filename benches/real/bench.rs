@@ -55,7 +55,12 @@ impl Bench {
     pub fn instances(&self, count: usize) -> Vec<String> {
         let tag = (format!("kubernetes.io/cluster/{}", self.stage.world.cluster()), "owned".to_owned());
         let spec = InstanceSpec { spot: true, tags: [tag].into(), ..InstanceSpec::default() };
-        (0..count).map(|_| self.stage.world.aws.create_instance(spec.clone())).collect()
+        let instances: Vec<_> = (0..count).map(|_| self.stage.world.aws.create_instance(spec.clone())).collect();
+        // Their Nodes are in the real cluster. In the embedded one, whose API server nobody asks, they would join minutes later, in another run.
+        for instance in &instances {
+            self.stage.world.keep_out(instance);
+        }
+        instances
     }
 
     /// Their Nodes, ready, with so much in an annotation; with kwok behind them or with nobody.

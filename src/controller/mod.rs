@@ -1,6 +1,6 @@
 //! Runs the pure machines and performs their effects.
 //!
-//! - `service`: the one function that a run and a simulation call; leadership comes and goes in it.
+//! - `service`: the one function that a run and a simulation call; leadership comes and goes in it. `upkeep`: what goes on whoever leads.
 //! - `intake`: from the queues to the desk. `desk`, `case`: from a message to a decision. `accept`: the PATCH.
 //! - `foreman`: all drains and the dispatcher. `hooks`: heartbeats and completions. `release`: the end of a drain.
 //!   `departed`: what a Node owed that went while nobody led. `dead_letters`: how deep those queues are.
@@ -24,6 +24,7 @@ mod release;
 mod runtime;
 mod service;
 mod trial;
+mod upkeep;
 
 pub use board::{BlockedFor, Board, NodeReport};
 pub use counting::words;

@@ -19,18 +19,18 @@ use super::{
     desk, foreman,
     hooks::Hooks,
     intake::{self, Intake, IntakeHandle, IntakeObserver, IntakeView},
-    places,
+    places, upkeep,
 };
 use crate::{
     aws::{Clients, Lookups},
     cluster::{
-        BudgetWatch, Cluster, ClusterParts, DaemonSets, Gate, Health, KeepLabels, NodeIndex, Recorder, RecorderSettings, Settings, Target,
+        BudgetWatch, Cluster, ClusterParts, DaemonSets, Gate, Health, KeepLabels, NodeIndex, Recorder, RecorderSettings, Settings,
         lease::{Leadership, LeaseKeeper, LeaseParts, LeasePlace, WriteGuard},
     },
     config::Config,
-    domain::{MomentExt, Node, seconds},
-    observe::{Loop, Loops, Metrics, Readiness},
-    record, triage,
+    domain::{MomentExt, seconds},
+    observe::{Loops, Metrics, Readiness},
+    triage,
 };
 
 /// What the service works with.
@@ -70,14 +70,14 @@ const LAST_EVENTS: Duration = Duration::from_millis(300);
 
 /// The intake of the term that lasts; none on a standby.
 #[derive(Clone, Default)]
-struct Inlet(Arc<Mutex<Option<IntakeHandle>>>);
+pub(super) struct Inlet(Arc<Mutex<Option<IntakeHandle>>>);
 
 impl Inlet {
     fn with<T>(&self, look: impl FnOnce(&mut Option<IntakeHandle>) -> T) -> T {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn view(&self) -> Option<IntakeView> {
+    pub(super) fn view(&self) -> Option<IntakeView> {
         self.with(|handle| handle.as_ref().map(|h| h.view().clone()))
     }
 }
@@ -126,7 +126,8 @@ pub async fn serve(parts: Parts) {
     let inlet = Inlet::default();
     readiness(&parts, &standing, &keeper, &inlet);
     let alive = parts.loops.register("look_after", STUCK);
-    let look_after = parts.spawner.spawn_scoped(look_after(standing.clone(), Arc::clone(&keeper), parts.readiness.clone(), inlet.clone(), alive));
+    let look_after =
+        parts.spawner.spawn_scoped(upkeep::look_after(standing.clone(), Arc::clone(&keeper), parts.readiness.clone(), inlet.clone(), alive));
     let dead = Some(standing.clone()).filter(|_| !config.queue.dead.is_empty());
     let dead_letters = dead.map(|standing| parts.spawner.spawn_scoped(dead_letters::follow(standing)));
     let remember_departed = parts.spawner.spawn_scoped(departed::follow(standing.clone()));
@@ -280,65 +281,6 @@ fn watched(health: Health, what: &str) -> Result<(), String> {
         (true, Some(since)) => Err(format!("the watch of the {what} has been failing since {since:.0}")),
         (true, None) => Ok(()),
     }
-}
-
-/// What goes on whoever leads: the queue is asked for now and then, the clocks are compared, our own node is watched.
-async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, readiness: Readiness, inlet: Inlet, alive: Loop) {
-    let queues: Vec<_> = standing.config.queue.urls.iter().map(|q| standing.aws.queue(&q.url)).collect();
-    let reachable = readiness.flag("queue");
-    let (mut turn, mut skew_told, mut told, mut well) = (0_u32, false, standing.recorder.counts(), true);
-    let began = standing.clock.now();
-    loop {
-        alive.turned();
-        if turn.is_multiple_of(if well { 30 } else { 5 }) {
-            let asked = ask(&queues).await;
-            if let (Err(why), true) = (&asked, well || turn.is_multiple_of(30)) {
-                warn!(why, "Not every queue can be asked for its attributes; this process is not ready until they can.");
-            }
-            well = asked.is_ok();
-            reachable.set(asked);
-        }
-        turn = turn.wrapping_add(1);
-        let skew = standing.aws.clock().skew();
-        standing.metrics.set_clock_skew(skew);
-        if skew.is_zero() == skew_told {
-            skew_told = !skew.is_zero();
-            if skew_told {
-                warn!(?skew, "The clock of this machine differs from AWS's by more than 2 s. The age of events is measured by AWS's.");
-            }
-        }
-        standing.metrics.set_nodes(standing.nodes.all().len());
-        for (target, health) in [(Target::WatchNodes, standing.nodes.state()), (Target::WatchBudgets, standing.budgets.state())] {
-            let since = health.stale_since(began).map(|since| standing.clock.now().since_or_zero(since));
-            standing.metrics.set_watch_stale(target.as_str(), since.unwrap_or_default());
-        }
-        let counts = standing.recorder.counts();
-        standing.metrics.events(counts.written - told.written, counts.dropped - told.dropped, counts.failed - told.failed);
-        told = counts;
-        standing.metrics.set_held(inlet.view().map_or(0, |view| view.held()));
-        if let Some(node) = standing.config.standing.node.as_ref().and_then(|name| standing.nodes.get(name)) {
-            if is_going(&node) { keeper.yield_lease(seconds(5)) } else { keeper.bid_normally() }
-        }
-        tokio::time::sleep(seconds(1)).await;
-    }
-}
-
-/// Its record is open, as far as the Node alone tells. Of a Node without providerID nobody here knows the instance, and of one that has
-/// booted since nobody knows whether a hook waits: for giving the Lease up the doubt is enough.
-fn is_going(node: &Node) -> bool {
-    match record::standing(node, None) {
-        record::Standing::Open(_) => true,
-        record::Standing::Doubtful { record, .. } => record.released().is_none(),
-        _ => false,
-    }
-}
-
-/// Asks the queues for their attributes, which shows whether they are there and may be used.
-async fn ask(queues: &[crate::aws::Queue]) -> Result<(), String> {
-    let answers = futures::future::join_all(queues.iter().map(crate::aws::Queue::attributes)).await;
-    let failed = queues.iter().zip(answers).filter_map(|(queue, answer)| Some(format!("{} cannot be asked: {}", queue.name(), answer.err()?)));
-    let failed: Vec<_> = failed.collect();
-    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
 }
 
 /// One term of leadership, while it lasts.

@@ -10,6 +10,7 @@
 )]
 
 mod alerts;
+mod book;
 #[allow(dead_code, reason = "what only tests/packaging needs of it")]
 mod calls;
 mod chart;

@@ -14,7 +14,7 @@ use crate::{files, first_column, read};
 const PAGE: &str = "docs/operations.md";
 
 /// The names under which metrics are registered, from the source: families without a series yet are in no output.
-fn registered() -> BTreeSet<String> {
+pub fn registered() -> BTreeSet<String> {
     let source = read("src/observe/metrics.rs") + &read("src/observe/metrics/places.rs");
     let source: String = source.split_whitespace().collect::<Vec<_>>().join(" ");
     let literal = |text: &str| text.split('"').next().unwrap().to_owned();

@@ -77,43 +77,43 @@ fn variables_in_the_pages_are_those_of_flags_and_of_tests() {
     }
 }
 
+/// Of `sundown simulate`, cargo, kubectl, docker, aws, terraform.
+const FLAGS_OF_OTHERS: &[&str] = &[
+    "release",
+    "serve",
+    "oldest",
+    "all",
+    "nocapture",
+    "seed",
+    "scenario",
+    "real-time",
+    "speed",
+    "locked",
+    "check",
+    "as",
+    "field-selector",
+    "tail",
+    "prefix",
+    "queue-name",
+];
+
+/// Every flag in a code span of the page is one of `sundown run`, or one of these.
+pub fn flags_in_code_spans(page: &str, others: &[&str]) {
+    let (text, known) = (read(page), sundown::config::document());
+    // Blocks of commands use flags of other programs; code spans are about ours.
+    let prose: String = text.split("```").step_by(2).collect();
+    let of_others = ["kubectl ", "aws ", "terraform ", "docker "];
+    let spans = prose.split('`').skip(1).step_by(2).filter(|span| !of_others.iter().any(|program| span.starts_with(program)));
+    for flag in spans.flat_map(str::split_whitespace).filter_map(|w| w.strip_prefix("--")).filter(|w| !w.is_empty()) {
+        let flag = flag.split('=').next().unwrap();
+        let fine = known.contains(&format!("| `--{flag} ")) || known.contains(&format!("| `--{flag}`")) || others.contains(&flag);
+        assert!(fine, "{page} names --{flag}");
+    }
+}
+
 #[test]
 fn flags_in_code_spans_of_the_pages_exist() {
-    let known = sundown::config::document();
-    // Of `sundown simulate`, cargo, kubectl, docker, aws, terraform.
-    let others = [
-        "release",
-        "serve",
-        "oldest",
-        "all",
-        "nocapture",
-        "seed",
-        "scenario",
-        "real-time",
-        "speed",
-        "locked",
-        "check",
-        "as",
-        "field-selector",
-        "tail",
-        "prefix",
-        "queue-name",
-    ];
     for page in ["README.md", "docs/operations.md", "docs/interruptions.md", "docs/architecture.md", "docs/scenarios.md"] {
-        let text = read(page);
-        // Blocks of commands use flags of other programs; code spans are about ours.
-        let prose: String = text.split("```").step_by(2).collect();
-        for span in prose
-            .split('`')
-            .skip(1)
-            .step_by(2)
-            .filter(|s| !s.starts_with("kubectl ") && !s.starts_with("aws ") && !s.starts_with("terraform ") && !s.starts_with("docker "))
-        {
-            for flag in span.split_whitespace().filter_map(|w| w.strip_prefix("--")).filter(|w| !w.is_empty()) {
-                let flag = flag.split('=').next().unwrap();
-                let fine = known.contains(&format!("| `--{flag} ")) || known.contains(&format!("| `--{flag}`")) || others.contains(&flag);
-                assert!(fine, "{page} names --{flag}");
-            }
-        }
+        flags_in_code_spans(page, FLAGS_OF_OTHERS);
     }
 }

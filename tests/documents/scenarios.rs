@@ -7,7 +7,7 @@ use crate::{first_column, read};
 const PAGE: &str = "docs/scenarios.md";
 
 /// The fields of a struct as serde reads and writes them, from its source.
-fn fields(source: &str, name: &str, convert: fn(&str) -> String) -> BTreeSet<String> {
+pub fn fields(source: &str, name: &str, convert: fn(&str) -> String) -> BTreeSet<String> {
     let start = format!("struct {name} {{\n");
     let body = source.split(&start).nth(1).unwrap_or_else(|| panic!("no struct {name}")).split("\n}").next().unwrap();
     let mut fields = BTreeSet::new();

@@ -108,3 +108,53 @@ async fn a_leader_whose_own_node_has_no_provider_id_gives_the_lease_up_too() {
     second.stop().await;
     stage.end_except(&[Promise::Messages], "what is written on such a Node is not told by its providerID");
 }
+
+/// A replica without the role, or whose zone has no way out, hears nothing and can answer no hook.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_cannot_reach_its_queue_lets_another_one_lead_and_two_of_them_do_not_hand_it_to_and_fro() {
+    for fault in [AwsFault::AccessDenied, AwsFault::Cut, AwsFault::Hang] {
+        let stage = Stage::new(79);
+        let instances = stage.group(1, 300);
+        let (first, second) = (stage.lead("sundown-0", &[]).await, stage.start("sundown-1", &[]));
+        let leads = |replica: &Replica| replica.metric("leader") == 1.0;
+        stage.pass(200).await;
+        assert!(leads(&first));
+        stage.world.aws.fault(FaultRule::new("sqs:*", fault, How::Always));
+        // Asked every 30 s while all is well, every 5 s then, for a minute.
+        stage.pass(60).await;
+        assert!(leads(&first), "{fault:?}: a bad minute is no reason");
+        stage.until(60, "the second leads", || leads(&second)).await;
+        assert!(!leads(&first));
+        // The other finds out as well, and gives it up once.
+        stage.pass(60).await;
+        let (leader, standby) = if leads(&first) { (&first, &second) } else { (&second, &first) };
+        for _ in 0..30 {
+            stage.pass(10).await;
+            assert!(leads(leader) && !leads(standby), "{fault:?}: nobody reaches it; who has got the Lease keeps it");
+        }
+        stage.world.aws.end_faults();
+        stage.world.aws.terminate(&instances[0], true);
+        stage.until(120, "the action is completed", || stage.is_over(&instances[0])).await;
+        let (leader, standby) = if leads(&first) { (first, second) } else { (second, first) };
+        leader.stop().await;
+        stage.until(4, "the standby bids as ever again", || leads(&standby)).await;
+        standby.stop().await;
+        stage.all_completed_once();
+        stage.end();
+    }
+}
+
+/// Nobody else would find a queue that is not there.
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_queue_is_deleted_goes_on_leading() {
+    let stage = Stage::new(80);
+    stage.group(1, 300);
+    let (first, second) = (stage.lead("sundown-0", &[]).await, stage.start("sundown-1", &[]));
+    stage.world.aws.delete_queue(stage.world.queue());
+    for _ in 0..30 {
+        stage.pass(10).await;
+        assert!(first.metric("leader") == 1.0 && second.metric("leader") == 0.0);
+    }
+    first.stop().await;
+    second.stop().await;
+}

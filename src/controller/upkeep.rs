@@ -1,0 +1,128 @@
+//! What goes on whoever leads: queues, clocks and the own node are looked at, and who had better not lead steps back.
+
+use std::{sync::Arc, time::Duration};
+
+use tracing::warn;
+
+use super::{context::Standing, service::Inlet};
+use crate::{
+    aws::{Advice, Queue},
+    cluster::{Target, lease::LeaseKeeper},
+    domain::{Moment, MomentExt, Node, seconds},
+    observe::{Loop, Readiness},
+    record,
+};
+
+/// So long no queue may be out of reach before another process is let go first. Credentials that are renewed and connections that are made anew
+/// take seconds.
+const CUT_OFF: Duration = seconds(60);
+/// How long a Lease must have been free before a process bids that had better not lead.
+const RELUCTANCE: Duration = seconds(5);
+
+/// What goes on whoever leads: the queue is asked for now and then, the clocks are compared, our own node is watched.
+pub(super) async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, readiness: Readiness, inlet: Inlet, alive: Loop) {
+    let queues: Vec<_> = standing.config.queue.urls.iter().map(|q| standing.aws.queue(&q.url)).collect();
+    let reachable = readiness.flag("queue");
+    let (mut turn, mut skew_told, mut told, mut well) = (0_u32, false, standing.recorder.counts(), true);
+    let mut caution = Caution::default();
+    let began = standing.clock.now();
+    loop {
+        alive.turned();
+        if turn.is_multiple_of(if well { 30 } else { 5 }) {
+            let asked = ask(&queues).await;
+            if let (Err(Unasked { why, .. }), true) = (&asked, well || turn.is_multiple_of(30)) {
+                warn!(why, "Not every queue can be asked for its attributes; this process is not ready until they can.");
+            }
+            well = asked.is_ok();
+            caution.asked(standing.clock.now(), &asked);
+            reachable.set(asked.map_err(|unasked| unasked.why));
+        }
+        turn = turn.wrapping_add(1);
+        let skew = standing.aws.clock().skew();
+        standing.metrics.set_clock_skew(skew);
+        if skew.is_zero() == skew_told {
+            skew_told = !skew.is_zero();
+            if skew_told {
+                warn!(?skew, "The clock of this machine differs from AWS's by more than 2 s. The age of events is measured by AWS's.");
+            }
+        }
+        standing.metrics.set_nodes(standing.nodes.all().len());
+        for (target, health) in [(Target::WatchNodes, standing.nodes.state()), (Target::WatchBudgets, standing.budgets.state())] {
+            let since = health.stale_since(began).map(|since| standing.clock.now().since_or_zero(since));
+            standing.metrics.set_watch_stale(target.as_str(), since.unwrap_or_default());
+        }
+        let counts = standing.recorder.counts();
+        standing.metrics.events(counts.written - told.written, counts.dropped - told.dropped, counts.failed - told.failed);
+        told = counts;
+        standing.metrics.set_held(inlet.view().map_or(0, |view| view.held()));
+        let node = standing.config.standing.node.as_ref().and_then(|name| standing.nodes.get(name));
+        caution.look(standing.clock.now(), node.as_deref(), &keeper);
+        tokio::time::sleep(seconds(1)).await;
+    }
+}
+
+/// Whether another process had better lead.
+#[derive(Debug, Default)]
+struct Caution {
+    /// Our own node is being drained.
+    is_going: bool,
+    /// Since when every queue has been out of reach.
+    cut_off_since: Option<Moment>,
+    steps_back: bool,
+}
+
+impl Caution {
+    fn asked(&mut self, now: Moment, asked: &Result<(), Unasked>) {
+        self.cut_off_since = matches!(asked, Err(Unasked { is_cut_off: true, .. })).then(|| self.cut_off_since.unwrap_or(now));
+    }
+
+    /// Steps back once there is a reason, and bids as ever again when there is none any more. A node that is not there tells nothing.
+    fn look(&mut self, now: Moment, node: Option<&Node>, keeper: &LeaseKeeper) {
+        self.is_going = node.map_or(self.is_going, is_doomed);
+        let is_cut_off = self.cut_off_since.is_some_and(|since| now.since_or_zero(since) >= CUT_OFF);
+        if self.steps_back == (self.is_going || is_cut_off) {
+            return;
+        }
+        self.steps_back = !self.steps_back;
+        if !self.steps_back {
+            return keeper.bid_normally();
+        }
+        if is_cut_off {
+            warn!(
+                "No queue could be asked for {} s: another replica leads from here on, if there is one. Look at the role, the credentials and the network of this pod and of its node.",
+                CUT_OFF.as_secs()
+            );
+        }
+        keeper.yield_lease(RELUCTANCE);
+    }
+}
+
+/// Its record is open, as far as the Node alone tells. Of a Node without providerID nobody here knows the instance, and of one that has
+/// booted since nobody knows whether a hook waits: for giving the Lease up the doubt is enough.
+fn is_doomed(node: &Node) -> bool {
+    match record::standing(node, None) {
+        record::Standing::Open(_) => true,
+        record::Standing::Doubtful { record, .. } => record.released().is_none(),
+        _ => false,
+    }
+}
+
+/// Queues that could not be asked.
+struct Unasked {
+    why: String,
+    /// Not one could, though they may well be there: it may be this process alone (a node without the role or without a way out). Whoever gets
+    /// the Lease back keeps it, so two of them do not hand it to and fro.
+    is_cut_off: bool,
+}
+
+/// Asks the queues for their attributes, which shows whether they are there and may be used.
+async fn ask(queues: &[Queue]) -> Result<(), Unasked> {
+    let answers = futures::future::join_all(queues.iter().map(Queue::attributes)).await;
+    let failed: Vec<_> = queues.iter().zip(answers).filter_map(|(queue, answer)| Some((queue, answer.err()?))).collect();
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let why: Vec<_> = failed.iter().map(|(queue, error)| format!("{} cannot be asked: {error}", queue.name())).collect();
+    let is_cut_off = failed.len() == queues.len() && failed.iter().all(|(_, error)| error.advice() != Advice::Gone);
+    Err(Unasked { why: why.join("; "), is_cut_off })
+}

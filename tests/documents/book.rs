@@ -1,0 +1,200 @@
+//! The pages for readers who are new or in trouble: the index, concepts, failure modes, security, sizing, questions.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use sundown::{
+    domain::{EXCLUDE_FROM_LOAD_BALANCERS, EXCLUDED_BY_US},
+    drain::{Outcome, Phase},
+    record::{MAX_INTERRUPTIONS, Record},
+};
+
+use crate::{calls, files, first_column, operations::registered, pages::flags_in_code_spans, read, root, scenarios::fields};
+
+const BOOK: [&str; 8] = [
+    "docs/README.md",
+    "docs/concepts.md",
+    "docs/failure-modes.md",
+    "docs/security.md",
+    "docs/sizing.md",
+    "docs/beside.md",
+    "docs/faq.md",
+    "docs/notifications.md",
+];
+
+/// The cells of the rows of all tables in a text, without their heads.
+fn rows(text: &str) -> Vec<Vec<String>> {
+    let lines: Vec<_> = text.lines().collect();
+    let is_rule = |line: &str| line.starts_with("| ---");
+    let body = |n: usize| lines[n].starts_with("| ") && !is_rule(lines[n]) && !lines.get(n + 1).is_some_and(|next| is_rule(next));
+    let cells = |line: &str| line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect();
+    (0..lines.len()).filter(|n| body(*n)).map(|n| cells(lines[n])).collect()
+}
+
+/// What stands between backquotes, blocks aside.
+fn spans(text: &str) -> Vec<String> {
+    let prose: String = text.split("```").step_by(2).collect();
+    prose.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_page_is_in_the_index() {
+    let index = read("docs/README.md");
+    for page in files("docs", ".md").into_iter().filter(|p| p != "docs/README.md" && !p.starts_with("docs/adr/")) {
+        let name = page.strip_prefix("docs/").unwrap();
+        assert!(index.contains(&format!("]({name})")), "docs/README.md does not name {name}");
+    }
+    assert!(read("README.md").contains("](docs/README.md)"));
+}
+
+#[test]
+fn flags_of_the_book_exist() {
+    // Of cluster-autoscaler, cargo, and of `sundown` itself.
+    let others = ["max-graceful-termination-sec", "locked", "version"];
+    for page in BOOK {
+        flags_in_code_spans(page, &others);
+    }
+}
+
+/// The reasons of Events, from the page that has them.
+fn reasons() -> BTreeSet<String> {
+    let page = ["docs/events.md", "docs/operations.md"].into_iter().find(|page| root().join(page).exists()).unwrap();
+    let text = read(page);
+    let table = if page.ends_with("events.md") { text.as_str() } else { text.split("\n## Events\n").nth(1).unwrap().split("\n## ").next().unwrap() };
+    rows(table).into_iter().filter_map(|row| row[0].strip_prefix('`')?.strip_suffix('`').map(str::to_owned)).collect()
+}
+
+#[test]
+fn metrics_alerts_and_events_of_the_book_exist() {
+    let (metrics, page) = (registered(), read("docs/operations.md"));
+    let (alerts, events) = (first_column(&page, "## Alerts"), reasons());
+    let mut seen = 0;
+    for (file, span) in BOOK.into_iter().flat_map(|file| spans(&read(file)).into_iter().map(move |span| (file, span))) {
+        let word = span.split(['{', ' ', '=']).next().unwrap();
+        if word.starts_with("sundown_") {
+            let family = ["_total", "_bucket"].iter().fold(word, |w, ending| w.strip_suffix(ending).unwrap_or(w));
+            assert!(metrics.contains(family), "{file} names {word}");
+            seen += 1;
+        } else if word.starts_with("Sundown") && word.len() > 7 {
+            assert!(alerts.contains(word), "{file} names the alert {word}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 25, "{seen} names");
+    for file in BOOK {
+        let text = read(file);
+        for named in ["Event `", "Events `"].into_iter().flat_map(|word| text.split(word).skip(1)).map(|rest| rest.split('`').next().unwrap()) {
+            assert!(events.contains(named), "{file} names the Event {named}");
+        }
+    }
+}
+
+#[test]
+fn log_lines_of_the_failure_modes_are_those_of_operations() {
+    let lines = first_column(&read("docs/operations.md"), "## Log lines that ask for something");
+    let page = read("docs/failure-modes.md");
+    let named: Vec<_> = page.split("log `").skip(1).map(|rest| rest.split('`').next().unwrap()).collect();
+    assert!(named.len() > 4, "{named:?}");
+    for line in named {
+        assert!(lines.contains(line), "docs/operations.md does not have `{line}`");
+    }
+}
+
+/// The example was cut out of a run; the real code must read it and write the same.
+#[test]
+fn the_record_on_the_page_is_one_and_every_field_is_explained() {
+    let page = read("docs/concepts.md");
+    let text = page.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
+    let record = Record::read(text).unwrap();
+    let (shown, written): (Value, Value) = (serde_json::from_str(text).unwrap(), serde_json::from_str(&record.write()).unwrap());
+    assert_eq!(shown, written);
+    assert_eq!(record.owed(record.instance()).len(), 1, "it owes the hook that it names");
+    assert!(record.released().is_some_and(|r| r.outcome == "empty"));
+
+    let source = read("src/record/schema.rs");
+    for (name, heading) in [
+        ("Record", "### Of the record"),
+        ("Before", "### Of what was there before"),
+        ("Known", "### Of an interruption"),
+        ("Released", "### Of the release"),
+    ] {
+        let mut there = fields(&source, name, str::to_owned);
+        assert!(there.remove("rest"), "{name} keeps what it does not know");
+        assert_eq!(first_column(&page, heading), there, "{heading}");
+    }
+    assert!(page.contains(&format!("at most {MAX_INTERRUPTIONS}")));
+}
+
+#[test]
+fn the_words_of_the_concepts_are_those_of_the_code() {
+    let page = read("docs/concepts.md");
+    let phases = [Phase::Listing, Phase::Draining, Phase::Paused, Phase::Ended].map(|p| p.as_str().to_owned());
+    assert_eq!(first_column(&page, "## Drain"), BTreeSet::from(phases));
+    let left = Vec::new;
+    let outcomes = [
+        Outcome::Empty,
+        Outcome::DeadlineReached { left: left() },
+        Outcome::TimedOut { left: left() },
+        Outcome::NodeGone,
+        Outcome::InstanceOver,
+        Outcome::Unreachable { left: left() },
+        Outcome::Released { left: left() },
+    ];
+    let row = page.lines().find(|l| l.starts_with("| `outcome` |")).unwrap();
+    let named: BTreeSet<_> = spans(row).into_iter().skip(1).collect();
+    assert_eq!(named, outcomes.iter().map(|o| o.as_str().to_owned()).collect());
+    // Every key of ours, and no other.
+    let keys = read("src/domain/keys.rs");
+    let ours: BTreeSet<_> = keys.split('"').skip(1).step_by(2).filter(|k| k.starts_with("sundown.dev/") && k.len() > 12).map(str::to_owned).collect();
+    assert_eq!(first_column(&page, "## The record"), ours);
+    assert!(page.contains(&format!("`{EXCLUDE_FROM_LOAD_BALANCERS}` with the value `{EXCLUDED_BY_US}`")));
+}
+
+#[test]
+fn every_failure_mode_names_tests_that_exist_or_says_that_there_is_none() {
+    let page = read("docs/failure-modes.md");
+    let (modes, shown) = page.split_once("\n## Shown by tests\n").unwrap();
+    let (modes, shown) = (rows(modes), rows(shown));
+    let names = |rows: &[Vec<String>]| rows.iter().map(|row| row[0].clone()).collect::<Vec<_>>();
+    assert_eq!(names(&modes), names(&shown), "in the same order, each once");
+    assert!(modes.iter().all(|row| row.len() == 4 && row.iter().all(|cell| !cell.is_empty())), "every cell is filled");
+    let sources: String = files("tests", ".rs").into_iter().chain(files("src", ".rs")).map(|file| read(&file)).collect();
+    for row in shown {
+        let tests: Vec<_> = spans(&row[1]).into_iter().filter(|word| !word.contains(' ')).collect();
+        assert!(!tests.is_empty() || row[1].starts_with("none"), "{}", row[0]);
+        for test in tests {
+            assert!(sources.contains(&format!("fn {test}(")), "{}: there is no test {test}", row[0]);
+        }
+    }
+}
+
+#[test]
+fn the_rights_on_the_page_are_those_that_are_used() {
+    let page = read("docs/security.md");
+    let section = page.split("\n## Rights in Kubernetes\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let verbs = |row: &Vec<String>| row[1].split(", ").map(str::to_owned).collect::<Vec<_>>();
+    let rights = rows(section);
+    let said: BTreeSet<_> =
+        rights.iter().flat_map(|row| verbs(row).into_iter().map(move |verb| (row[0].trim_matches('`').to_owned(), verb))).collect();
+    let used: BTreeSet<_> = calls::of_cluster().into_iter().chain(calls::of_lease()).map(|(_, resource, verb)| (resource, verb)).collect();
+    assert_eq!(said, used);
+}
+
+/// Figures are measured anew now and then; a page that tells old ones is wrong.
+#[test]
+fn the_figures_of_the_sizing_are_those_that_were_measured() {
+    let measured = rows(&read("docs/benchmarks.md"));
+    let figures: Vec<_> = rows(&read("docs/sizing.md")).into_iter().filter(|row| row[0].starts_with('`')).collect();
+    assert!(figures.len() > 8, "{figures:?}");
+    for figure in figures {
+        let name = &figure[0];
+        // A name may share its row with others, whose values stand in the same order.
+        let found = measured.iter().any(|row| {
+            let Some(place) = row[0].split(", ").position(|n| n == name) else { return false };
+            let value = row[1].replace("**", "");
+            let rest = value.split("; ").nth(place).and_then(|value| value.strip_prefix(figure[1].as_str()));
+            rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
+        });
+        assert!(found, "docs/benchmarks.md does not say {} of {name}", figure[1]);
+    }
+}
