@@ -6,6 +6,7 @@ output "helm_values" {
     config = merge(
       { queueUrls = [for url in [local.queue_url] : url if url != null], clusterName = var.cluster_name },
       { for key, hooks in { lifecycleHook = local.answered } : key => hooks if length(hooks) > 0 },
+      { for key, urls in { dlqUrls = aws_sqs_queue.dead[*].url } : key => urls if local.create_queue },
     )
     serviceAccount = {
       name        = var.service_account

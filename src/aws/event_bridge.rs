@@ -22,6 +22,7 @@ use aws_smithy_types::{
     body::SdkBody,
     error::metadata::{ErrorMetadata, ProvideErrorMetadata},
 };
+use aws_types::service_config::ServiceConfigKey;
 use serde_json::{Value, json};
 
 use super::{Api, AwsError, call::Caller, region::partition};
@@ -169,11 +170,22 @@ impl EventBridge {
     }
 
     fn endpoint(&self) -> Option<String> {
-        if let Some(url) = self.base.endpoint_url() {
+        if let Some(url) = self.configured() {
             return Some(url.trim_end_matches('/').to_owned());
         }
         let region = self.base.region()?.as_ref();
         Some(endpoint(region, self.base.use_fips().unwrap_or_default(), self.base.use_dual_stack().unwrap_or_default()))
+    }
+
+    /// The endpoint that somebody has set, found as the SDK's own clients find theirs: what the program says, else `AWS_ENDPOINT_URL_EVENTBRIDGE` (or
+    /// the profile's services), else what holds for all.
+    fn configured(&self) -> Option<String> {
+        let for_all = || self.base.endpoint_url().map(str::to_owned);
+        if self.base.get_origin("endpoint_url").is_client_config() {
+            return for_all();
+        }
+        let key = ServiceConfigKey::builder().service_id("EventBridge").env("AWS_ENDPOINT_URL").profile("endpoint_url").build().ok();
+        key.and_then(|key| self.base.service_config()?.load_config(key)).or_else(for_all)
     }
 
     async fn signed(&self, api: Api, endpoint: &str, body: String) -> Result<Signed, BoxError> {

@@ -177,3 +177,30 @@ async fn one_endpoint_for_all_is_asked_whatever_else_is_said() {
         }
     }
 }
+
+/// What the environment says of the endpoints of single services.
+#[derive(Debug)]
+struct Said(&'static [(&'static str, &'static str)]);
+
+impl aws_types::service_config::LoadServiceConfig for Said {
+    fn load_config(&self, key: aws_types::service_config::ServiceConfigKey<'_>) -> Option<String> {
+        assert_eq!((key.env(), key.profile()), ("AWS_ENDPOINT_URL", "endpoint_url"));
+        self.0.iter().find(|(service, _)| *service == key.service_id()).map(|(_, url)| (*url).to_owned())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_may_have_an_endpoint_of_its_own_unless_the_program_names_one_for_all() {
+    const QUEUE: &str = "https://sqs.eu-west-1.amazonaws.com/1/q";
+    let own = || Said(&[("EventBridge", "https://events.example.com/"), ("STS", "https://sts.example.com")]);
+    let hosts = async |base: SdkConfig| asked(base, QUEUE).await.into_iter().map(|(host, _)| host).collect::<Vec<_>>();
+    let with = |base: SdkConfig| base.into_builder().service_config(own()).build();
+    let all = hosts(with(base("eu-west-1", false, false))).await;
+    assert_eq!(all[1..], ["autoscaling.eu-west-1.amazonaws.com", "ec2.eu-west-1.amazonaws.com", "events.example.com", "sts.example.com"]);
+    // As `AWS_ENDPOINT_URL` alone would have it: for those that have none of their own.
+    let for_all = base("eu-west-1", false, false).into_builder().endpoint_url("https://aws.example.com").build();
+    assert_eq!(hosts(with(for_all.clone())).await[2..], ["aws.example.com", "events.example.com", "sts.example.com"]);
+    let mut said = with(for_all).into_builder();
+    said.insert_origin("endpoint_url", aws_types::origin::Origin::shared_config());
+    assert!(hosts(said.build()).await.iter().all(|host| host == "aws.example.com"));
+}

@@ -4,6 +4,7 @@ use std::{io::Write as _, path::PathBuf, process::ExitCode, sync::Arc, time::Dur
 
 use anyhow::Context as _;
 use clap::ArgMatches;
+use futures::future::OptionFuture;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -14,14 +15,14 @@ use crate::{
     controller::{self, Board, Clock, Outlets, Parts, Random, Spawner, TrialLog},
     domain::seconds,
     observe::{
-        Admin, Loops, Metrics, Readiness, logs,
+        Admin, Loops, Metrics, Readiness, logs, traces,
         webhook::{Notifier, NotifierParts},
     },
 };
 
 /// So many of the drains that are over are remembered.
 const DRAINS_KEPT: usize = 100;
-/// How long notifications may still take when everything else has ended.
+/// How long notifications and traces may still take when everything else has ended.
 const LAST_WORDS: Duration = seconds(2);
 
 pub(super) fn main(args: &RunArgs, matches: Option<&ArgMatches>) -> anyhow::Result<ExitCode> {
@@ -65,7 +66,7 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
         controller::vouch(&config.queue, &aws, clock, Arc::new(())).await?;
     }
     let outlets = outlets(&config, &random, &spawner, &metrics)?;
-    let notifier = outlets.notifier.clone();
+    let (notifier, tracer) = (outlets.notifier.clone(), outlets.tracer.clone());
     // The listener is up before the service: until that has said what it needs, nothing is ready.
     let (loops, readiness) = (Loops::new(clock), Readiness::awaiting(&controller::AWAITED));
     if let Some(address) = config.service.admin {
@@ -90,9 +91,9 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
         shutdown,
     };
     controller::serve(parts).await;
-    if let Some(notifier) = notifier {
-        notifier.flush(LAST_WORDS).await;
-    }
+    let notices: OptionFuture<_> = notifier.as_ref().map(|notifier| notifier.flush(LAST_WORDS)).into();
+    let traces: OptionFuture<_> = tracer.as_ref().map(|tracer| tracer.flush(LAST_WORDS)).into();
+    futures::join!(notices, traces);
     info!("Stopped.");
     tokio::time::timeout(seconds(1), spawner.finished(Duration::from_millis(200))).await.ok();
     Ok(())
@@ -119,7 +120,29 @@ fn outlets(config: &Config, random: &Random, spawner: &Spawner, metrics: &Arc<Me
             metrics: Arc::clone(metrics),
         })
     };
-    Ok(Outlets { trial, notifier: settings.map(start).transpose()? })
+    Ok(Outlets { trial, notifier: settings.map(start).transpose()?, tracer: tracer(config, random, spawner, metrics)? })
+}
+
+#[cfg(feature = "otlp")]
+fn tracer(config: &Config, random: &Random, spawner: &Spawner, metrics: &Arc<Metrics>) -> anyhow::Result<Option<traces::Tracer>> {
+    let Some(settings) = config.service.traces.clone().filter(|_| !config.dry_run) else { return Ok(None) };
+    let pod = config.standing.pod.as_ref().map(|pod| pod.name.clone());
+    let parts = traces::ExporterParts {
+        settings,
+        cluster: config.ours.cluster_name.clone(),
+        instance: pod.unwrap_or_else(|| format!("{:012x}", random.below(1 << 48))),
+        random: random.clone(),
+        spawner: spawner.clone(),
+        metrics: Arc::clone(metrics),
+    };
+    Ok(Some(traces::start(parts)?))
+}
+
+/// A configuration that asks for traces was refused.
+#[cfg(not(feature = "otlp"))]
+#[allow(clippy::unnecessary_wraps, reason = "as the other")]
+fn tracer(_: &Config, _: &Random, _: &Spawner, _: &Arc<Metrics>) -> anyhow::Result<Option<traces::Tracer>> {
+    Ok(None)
 }
 
 /// The first SIGTERM or SIGINT ends the service in good order, a second one at once.

@@ -85,6 +85,10 @@ pub struct QueueArgs {
     /// URL of an SQS queue to receive from; repeatable (in the variable: separated by commas). One queue belongs to one cluster
     #[arg(long, env = "SUNDOWN_QUEUE_URL", value_name = "URL", value_delimiter = ',')]
     pub queue_url: Vec<QueueUrl>,
+    /// URL of a dead-letter queue whose depth is told as a metric (`sundown_dlq_messages`); repeatable (in the variable: separated by
+    /// commas). Nothing is received from it
+    #[arg(long, env = "SUNDOWN_DLQ_URL", value_name = "URL", value_delimiter = ',')]
+    pub dlq_url: Vec<QueueUrl>,
     /// Never delete a message that is not for this cluster: other clusters receive from the queues too
     #[arg(long, env = "SUNDOWN_SHARED_QUEUE", value_parser = parse_switch)]
     pub shared_queue: bool,
@@ -231,6 +235,13 @@ pub struct ServiceArgs {
     /// Which Events are written on pods: `notable` (blocked for more than 30 s, or forced) or `all` (every eviction)
     #[arg(long, env = "SUNDOWN_POD_EVENTS", value_name = "WHICH", default_value = d::POD_EVENTS, value_enum)]
     pub pod_events: PodEvents,
+    /// URL of a collector to which a trace of each drain is sent, by OTLP over HTTP (such as http://collector:4318; `/v1/traces` is appended). Only a
+    /// build with the feature `otlp` takes it
+    #[arg(long, env = "SUNDOWN_OTLP_ENDPOINT", value_name = "URL")]
+    pub otlp_endpoint: Option<String>,
+    /// File with more headers for it, one `Name: value` a line, as a Secret is mounted; read anew for every request
+    #[arg(long, env = "SUNDOWN_OTLP_HEADERS_FILE", value_name = "FILE")]
+    pub otlp_headers_file: Option<PathBuf>,
 }
 
 /// Logs.

@@ -22,7 +22,7 @@ pub use values::{Exclusion, ForceAfter, Listen, PodEvents, QueueUrl, duration_te
 use crate::{
     domain::{Compat, NodeName, PodKey, Selector},
     election,
-    observe::{LogFormat, webhook},
+    observe::{LogFormat, traces, webhook},
     triage::HookGlobs,
 };
 
@@ -58,6 +58,8 @@ pub struct Config {
 pub struct QueueConfig {
     /// At least one, but where the configuration is only printed; no two alike.
     pub urls: Vec<QueueUrl>,
+    /// Dead-letter queues whose depth is told; none of `urls`, no two alike.
+    pub dead: Vec<QueueUrl>,
     /// Messages that are not for us are left to others.
     pub shared: bool,
     /// Concurrent long polls per queue, at most: 1 to 16.
@@ -146,6 +148,8 @@ pub struct ServiceConfig {
     pub admin: Option<SocketAddr>,
     /// Which Events are written on pods.
     pub pod_events: PodEvents,
+    /// How traces are sent; `None`: not at all.
+    pub traces: Option<traces::Settings>,
     /// The log filter.
     pub log_level: String,
     /// How log lines look.

@@ -102,6 +102,7 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
         (&["--log-format", "xml"], "--log-format", "'xml'", "auto, pretty, json"),
         (&["--lease-name", "Sun down"], "--lease-name", "`Sun down`", "lower-case"),
         (&["--lease-namespace", "A.b"], "--lease-namespace", "`A.b`", "lower-case"),
+        (&["--dlq-url", "dead"], "--dlq-url", "'dead'", "aws sqs get-queue-url"),
         (&["--compat", "other"], "--compat", "'other'", "use nth"),
         (&["--webhook-url", "chat"], "--webhook-url", "`(not shown)`", "https://hooks.slack.com"),
         (&["--webhook-url", "https://chat/x", "--webhook-on", "begun"], "--webhook-on", "'begun'", "accepted, ended"),
@@ -135,6 +136,15 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
             "one of the two",
         ),
         (&["--queue-url", QUEUE, "--queue-url", QUEUE], "--queue-url", QUEUE, "once"),
+        (&["--otlp-headers-file", "h"], "--otlp-endpoint", "not given", "nobody to send to"),
+        (&["--otlp-endpoint", "collector"], "--otlp-endpoint", "`collector`", if cfg!(feature = "otlp") { ":4318" } else { "--features otlp" }),
+        #[cfg(feature = "otlp")]
+        (&["--otlp-endpoint", "https://collector:4318"], "", "", ""),
+        #[cfg(not(feature = "otlp"))]
+        (&["--otlp-endpoint", "https://collector:4318"], "--otlp-endpoint", "collector:4318`", "this build sends no traces"),
+        (&["--queue-url", QUEUE, "--dlq-url", QUEUE], "--dlq-url", QUEUE, "redrive policy"),
+        (&["--dlq-url", other, "--dlq-url", other], "--dlq-url", other, "once"),
+        (&["--dlq-url", other], "", "", ""),
         (&["--drain-timeout", "30s", "--deadline-margin", "30s"], "--deadline-margin", "`30s`", "--drain-timeout 30s"),
         (&["--max-evictions", "4"], "--max-evictions-per-budget", "`8`", "--max-evictions 4"),
         (&["--lease-renew-deadline", "15s"], "--lease-renew-deadline", "`15s`", "--lease-duration (15s)"),

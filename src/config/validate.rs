@@ -12,7 +12,7 @@ use crate::{
     domain::{NodeName, PodKey, seconds},
     election,
     observe::{
-        logs,
+        logs, traces,
         webhook::{DEFAULT_TEMPLATE, Secret, Settings, TemplateSource},
     },
     triage::HookGlobs,
@@ -117,8 +117,18 @@ fn queue(args: &RunArgs) -> Result<QueueConfig, ConfigError> {
             return Err(ConfigError::new("queue-url", Some(&url.url), "given twice; name each queue once"));
         }
     }
+    for url in &q.dlq_url {
+        if q.queue_url.iter().any(|queue| queue.url == url.url) {
+            let remedy = "the queue that is received from; give the dead-letter queue in its redrive policy";
+            return Err(ConfigError::new("dlq-url", Some(&url.url), remedy));
+        }
+        if !seen.insert(&url.url) {
+            return Err(ConfigError::new("dlq-url", Some(&url.url), "given twice; name each queue once"));
+        }
+    }
     Ok(QueueConfig {
         urls: q.queue_url.clone(),
+        dead: q.dlq_url.clone(),
         shared: q.shared_queue,
         max_pollers: within("max-pollers", q.max_pollers, 1, 16)?,
         // SQS allows 120 000 messages in flight per standard queue.
@@ -288,7 +298,26 @@ fn service(args: &RunArgs) -> Result<ServiceConfig, ConfigError> {
         Listen::Off => None,
         Listen::At(address) => Some(address),
     };
-    Ok(ServiceConfig { admin, pod_events: s.pod_events, log_level: l.log_level.clone(), log_format: l.log_format })
+    Ok(ServiceConfig { admin, pod_events: s.pod_events, traces: traces(args)?, log_level: l.log_level.clone(), log_format: l.log_format })
+}
+
+fn traces(args: &RunArgs) -> Result<Option<traces::Settings>, ConfigError> {
+    let headers = args.service.otlp_headers_file.clone().filter(|p| !p.as_os_str().is_empty());
+    let Some(text) = given(args.service.otlp_endpoint.clone()) else {
+        let Some(file) = headers else { return Ok(None) };
+        let remedy = format!("there is nobody to send to, although headers are given ({}); give the URL too, or none of them", file.display());
+        return Err(ConfigError::new("otlp-endpoint", None, remedy));
+    };
+    if !cfg!(feature = "otlp") {
+        let remedy = "this build sends no traces; take one that was built with `--features otlp`, or take the setting away";
+        return Err(ConfigError::new("otlp-endpoint", Some(&text), remedy));
+    }
+    // OTLP over gRPC has no path, and another port: 4317 is where it listens.
+    let fine = url::Url::parse(&text).is_ok_and(|u| matches!(u.scheme(), "http" | "https") && u.host_str().is_some() && u.query().is_none());
+    if !fine {
+        return Err(ConfigError::new("otlp-endpoint", Some(&text), "not an http(s) URL; use one such as http://collector.example.com:4318"));
+    }
+    Ok(Some(traces::Settings::at(&text, headers)))
 }
 
 /// A URL that is a secret: an error does not show it.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
-use super::context::Term;
+use super::{context::Term, places};
 use crate::{
     cluster::{About, EventNote, EventReason, Problem, Severity},
     config::Exclusion,
@@ -193,6 +193,7 @@ fn done(term: &Term, interruption: &Interruption, verdict: &triage::Accept, node
     let kind = interruption.kind();
     let lag = now.since_or_zero(happened);
     term.metrics.accepted_after(kind, lag);
+    term.metrics.interrupted(kind.as_str(), &places::of(node, interruption.hook().map(|hook| hook.group.as_str())));
     if !joins {
         term.metrics.record(RecordEvent::Written);
     }

@@ -3,14 +3,15 @@
 //! - `service`: the one function that a run and a simulation call; leadership comes and goes in it. `upkeep`: what goes on whoever leads.
 //! - `intake`: from the queues to the desk. `desk`, `case`: from a message to a decision. `accept`: the PATCH.
 //! - `foreman`: all drains and the dispatcher. `hooks`: heartbeats and completions. `release`: the end of a drain.
-//!   `departed`: what a Node owed that went while nobody led.
-//! - `outlets`: where else it is told what happens: `trial`, `notices`.
+//!   `departed`: what a Node owed that went while nobody led. `dead_letters`: how deep those queues are.
+//! - `outlets`: where else it is told what happens: `trial`, `notices`. `places`: where a node is, for figures.
 
 mod accept;
 mod board;
 mod case;
 mod context;
 mod counting;
+mod dead_letters;
 mod departed;
 mod desk;
 mod foreman;
@@ -18,6 +19,7 @@ mod hooks;
 pub mod intake;
 mod notices;
 mod outlets;
+mod places;
 mod release;
 mod runtime;
 mod service;

@@ -1,7 +1,7 @@
 //! Where else it is told what happens, besides logs, metrics and Events.
 
 use super::TrialLog;
-use crate::observe::webhook::Notifier;
+use crate::observe::{traces::Tracer, webhook::Notifier};
 
 /// Where else it is told what happens. By default nowhere.
 #[derive(Debug, Clone, Default)]
@@ -10,4 +10,6 @@ pub struct Outlets {
     pub trial: Option<TrialLog>,
     /// Who sends notifications.
     pub notifier: Option<Notifier>,
+    /// Who sends traces.
+    pub tracer: Option<Tracer>,
 }

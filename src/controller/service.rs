@@ -14,11 +14,12 @@ use super::{
     Board, Clock, Outlets, Random, Spawner,
     context::{Lead, Standing, StandingParts, Term},
     counting::Counting,
+    dead_letters,
     departed::{self, Departed},
     desk, foreman,
     hooks::Hooks,
     intake::{self, Intake, IntakeHandle, IntakeObserver, IntakeView},
-    upkeep,
+    places, upkeep,
 };
 use crate::{
     aws::{Clients, Lookups},
@@ -127,6 +128,8 @@ pub async fn serve(parts: Parts) {
     let alive = parts.loops.register("look_after", STUCK);
     let look_after =
         parts.spawner.spawn_scoped(upkeep::look_after(standing.clone(), Arc::clone(&keeper), parts.readiness.clone(), inlet.clone(), alive));
+    let dead = Some(standing.clone()).filter(|_| !config.queue.dead.is_empty());
+    let dead_letters = dead.map(|standing| parts.spawner.spawn_scoped(dead_letters::follow(standing)));
     let remember_departed = parts.spawner.spawn_scoped(departed::follow(standing.clone()));
     let (mut leadership, mut stranded) = (keeper.leadership(), keeper.stranded());
     let mut leading: Option<Leading> = None;
@@ -174,7 +177,7 @@ pub async fn serve(parts: Parts) {
     };
     // Long polls take their time to end; the next leader need not wait for that.
     futures::join!(lease, OptionFuture::from(intake.map(IntakeHandle::stop)));
-    drop((look_after, remember_departed));
+    drop((look_after, dead_letters, remember_departed));
 }
 
 fn identity(config: &Config, random: &Random) -> String {
@@ -196,7 +199,7 @@ fn standing(parts: &Parts, keeper: &Arc<LeaseKeeper>, counting: &Counting, ident
         settings: Settings::default(),
     });
     let labels: Vec<String> = parts.outlets.notifier.iter().flat_map(|n| n.labels().map(str::to_owned).collect::<Vec<_>>()).collect();
-    let keep = KeepLabels::keys(config.ours.nodes.keys().chain(labels.iter().map(String::as_str)));
+    let keep = KeepLabels::keys(config.ours.nodes.keys().chain(labels.iter().map(String::as_str)).chain(places::labels()));
     let aws = Clients::from_config(&parts.aws, parts.clock, Arc::new(counting.clone()));
     let instance = config.standing.pod.as_ref().map_or(identity, |p| p.name.clone());
     Standing::from(StandingParts {

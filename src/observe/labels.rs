@@ -142,6 +142,18 @@ labels!(
 );
 
 labels!(
+    /// What came of the spans of a trace.
+    TraceResult {
+        /// Sent.
+        Sent = "sent",
+        /// Given up, or not taken by the collector.
+        Failed = "failed",
+        /// Not tried: too many traces waited.
+        Dropped = "dropped",
+    }
+);
+
+labels!(
     /// What came of a notification.
     WebhookResult {
         /// Sent.

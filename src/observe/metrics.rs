@@ -4,19 +4,24 @@
 //! of which the words are known are initialised at the start, so that `increase()` sees the first event too.
 
 mod initial;
+mod places;
 #[cfg(test)]
 mod tests;
 
 use std::{fmt, sync::atomic::AtomicU64, time::Duration};
 
 use prometheus_client::{
-    encoding::text::encode,
+    encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
 
-pub use self::initial::{Calls, Words};
-use super::labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent, WebhookResult};
+use self::places::Places;
+pub use self::{
+    initial::{Calls, Words},
+    places::Place,
+};
+use super::labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent, TraceResult, WebhookResult};
 use crate::domain::Kind;
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
@@ -33,12 +38,14 @@ pub struct Metrics {
     received: Counter,
     deleted: Counter,
     intake: Counters<1>,
+    dead_letters: Family<[(&'static str, String); 1], Gauge>,
     held: Gauge,
     pollers: Gauge,
     accept_lag: Seconds<1>,
     drains_active: Gauge,
     drains: Counters<1>,
     drain_duration: Seconds<1>,
+    places: Places,
     pods: Gauges<1>,
     blocked: Gauges<1>,
     block_reasons: Vec<&'static str>,
@@ -63,6 +70,7 @@ pub struct Metrics {
     events_sent: Counter,
     events_dropped: Counters<1>,
     webhooks: Counters<1>,
+    trace_spans: Counters<1>,
     decode_failures: Counters<1>,
     watch_failures: Counters<1>,
     watch_stale: Family<Labels<1>, SecondsGauge>,
@@ -81,12 +89,14 @@ impl Metrics {
             received: reg(&mut r, "messages_received", "Messages received, redeliveries included"),
             deleted: reg(&mut r, "messages_deleted", "Messages deleted from their queue"),
             intake: reg(&mut r, "intake_events", "What else befell messages on their way in and out"),
+            dead_letters: reg(&mut r, "dlq_messages", "Messages in a dead-letter queue (--dlq-url), by its name"),
             held: reg(&mut r, "messages_held", "Messages received and not decided yet"),
             pollers: reg(&mut r, "pollers", "Long polls under way"),
             accept_lag: seconds(&mut r, "accept_lag", "Time from the event to the record on its Node, by kind", lag_buckets),
             drains_active: reg(&mut r, "drains_active", "Nodes being drained"),
             drains: reg(&mut r, "drains", "Drains that ended, by how"),
             drain_duration: seconds(&mut r, "drain_duration", "Time from the accept to the end of a drain, by how it ended", long_buckets),
+            places: Places::new(&mut r),
             pods: reg(&mut r, "pods", "Pods that drains wait for, by state"),
             blocked: reg(&mut r, "blocked_pods", "Pods whose eviction is refused, by reason"),
             block_reasons: words.block_reasons.clone(),
@@ -116,6 +126,7 @@ impl Metrics {
             events_sent: reg(&mut r, "events_sent", "Kubernetes Events written"),
             events_dropped: reg(&mut r, "events_dropped", "Kubernetes Events not written, by reason"),
             webhooks: reg(&mut r, "webhooks", "Notifications, by what came of them"),
+            trace_spans: reg(&mut r, "trace_spans", "Spans of traces (--otlp-endpoint), by what came of them"),
             decode_failures: reg(&mut r, "decode_failures", "Objects that could not be decoded and were skipped, by object"),
             watch_failures: reg(&mut r, "watch_failures", "Watches that failed and were started again, by object"),
             watch_stale: Family::default(),
@@ -157,6 +168,16 @@ impl Metrics {
     /// Something happened to messages on their way in or out: `redelivered`, `extended`, `lost` and so on.
     pub fn intake(&self, event: &'static str, count: usize) {
         self.intake.get_or_create(&[("event", event)]).inc_by(count as u64);
+    }
+
+    /// So many messages are in a dead-letter queue; `None`: that cannot be known now.
+    pub fn set_dead_letters(&self, queue: &str, count: Option<u64>) {
+        let labels = [("queue", queue.to_owned())];
+        if let Some(count) = count {
+            self.dead_letters.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
+        } else {
+            self.dead_letters.remove(&labels);
+        }
     }
 
     /// So many long polls are under way.
@@ -326,6 +347,11 @@ impl Metrics {
         self.webhooks.get_or_create(&[("result", result.as_str())]).inc();
     }
 
+    /// Something came of so many spans.
+    pub fn trace_spans(&self, result: TraceResult, count: usize) {
+        self.trace_spans.get_or_create(&[("result", result.as_str())]).inc_by(count as u64);
+    }
+
     /// An object (`node`, `pod`, `budget`, …) could not be decoded.
     pub fn decode_failed(&self, object: &'static str) {
         self.decode_failures.get_or_create(&[("object", object)]).inc();
@@ -374,6 +400,13 @@ where
 }
 
 fn seconds<const N: usize>(registry: &mut Registry, name: &str, help: &str, new: fn() -> Histogram) -> Seconds<N> {
+    seconds_by(registry, name, help, new)
+}
+
+fn seconds_by<L>(registry: &mut Registry, name: &str, help: &str, new: fn() -> Histogram) -> Family<L, Histogram, fn() -> Histogram>
+where
+    L: EncodeLabelSet + fmt::Debug + Clone + Eq + std::hash::Hash + Send + Sync + 'static,
+{
     let family = Family::new_with_constructor(new);
     registry.register_with_unit(name, help, Unit::Seconds, family.clone());
     family

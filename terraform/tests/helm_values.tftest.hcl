@@ -9,6 +9,10 @@ mock_provider "aws" {
   mock_resource "aws_iam_role" {
     defaults = { arn = "arn:aws:iam::123456789012:role/platform/sundown-shop" }
   }
+  override_resource {
+    target = aws_sqs_queue.dead
+    values = { url = "https://sqs.eu-west-1.amazonaws.com/123456789012/sundown-shop_dead", arn = "arn:aws:sqs:eu-west-1:123456789012:sundown-shop_dead" }
+  }
 }
 
 variables {
@@ -20,7 +24,7 @@ run "pod_identity" {
   assert {
     condition = output.helm_values == {
       aws            = { region = "eu-west-1" }
-      config         = { clusterName = "shop", queueUrls = ["https://sqs.eu-west-1.amazonaws.com/123456789012/sundown-shop"] }
+      config         = { clusterName = "shop", queueUrls = ["https://sqs.eu-west-1.amazonaws.com/123456789012/sundown-shop"], dlqUrls = ["https://sqs.eu-west-1.amazonaws.com/123456789012/sundown-shop_dead"] }
       serviceAccount = { name = "sundown", annotations = {} }
     }
     error_message = jsonencode(output.helm_values)
@@ -36,7 +40,7 @@ run "irsa" {
   assert {
     condition = output.helm_values == {
       aws            = { region = "eu-west-1" }
-      config         = { clusterName = "shop", queueUrls = ["https://sqs.eu-west-1.amazonaws.com/123456789012/sundown-shop"] }
+      config         = { clusterName = "shop", queueUrls = ["https://sqs.eu-west-1.amazonaws.com/123456789012/sundown-shop"], dlqUrls = ["https://sqs.eu-west-1.amazonaws.com/123456789012/sundown-shop_dead"] }
       serviceAccount = { name = "drainer", annotations = { "eks.amazonaws.com/role-arn" = "arn:aws:iam::123456789012:role/platform/sundown-shop" } }
     }
     error_message = jsonencode(output.helm_values)
@@ -92,7 +96,7 @@ run "instance_profile_in_china" {
     queue_arn    = "arn:aws-cn:sqs:cn-north-1:123456789012:own"
   }
   assert {
-    condition     = output.helm_values.config.queueUrls == ["https://sqs.cn-north-1.amazonaws.com.cn/123456789012/own"] && output.helm_values.aws.region == "cn-north-1" && length(output.helm_values.serviceAccount.annotations) == 0
+    condition     = output.helm_values.config.queueUrls == ["https://sqs.cn-north-1.amazonaws.com.cn/123456789012/own"] && !can(output.helm_values.config.dlqUrls) && output.helm_values.aws.region == "cn-north-1" && length(output.helm_values.serviceAccount.annotations) == 0
     error_message = jsonencode(output.helm_values)
   }
 }

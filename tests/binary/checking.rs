@@ -233,3 +233,29 @@ async fn receiving_costs_a_message_one_receive_and_is_asked_for_by_name() {
     let help = stage.tool(&["check", "--help"]).await;
     assert!(help.out.contains("counts one receive more"), "{}", help.out);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_configured_and_asked_by_nobody_else_is_looked_at_and_needed_by_no_drain() {
+    let stage = sound(66).await;
+    let dead = stage.world.aws.queue_url("dead");
+    let flags = ["--receive", "--dlq-url", &dead, "--webhook-url", "http://127.0.0.1:9/T0K3N"];
+    let report = stage.check(&flags).await;
+    assert_eq!((report.wrong(), report.code), (BTreeSet::new(), Some(0)), "{:#?}", report.findings);
+    assert_eq!((report.at("dlq")["about"].as_str(), report.at("dlq")["says"].as_str()), (Some("dead"), Some("0 messages")));
+    let webhook = |report: &Report| {
+        let of_webhook = |f: &&Value| f["point"] == "host" && f["says"].as_str().unwrap().starts_with("the webhook: ");
+        report.findings.iter().find(of_webhook).unwrap().clone()
+    };
+    assert_eq!(webhook(&report)["about"], "127.0.0.1");
+
+    let fault = stage.world.aws.fault(FaultRule::new("sqs:GetQueueAttributes", Fault::AccessDenied, How::Always).about("dead"));
+    let report = stage.check(&["--receive", "--dlq-url", &dead, "--webhook-url", "https://chat.example.invalid/T0K3N"]).await;
+    stage.world.aws.end_fault(fault);
+    // The look-up of the redrive policy's queue is the same call.
+    assert_eq!(report.wrong(), BTreeSet::from([("dlq", "no"), ("host", "no"), ("queue.redrive", "cannot-tell")]), "{:#?}", report.findings);
+    assert_eq!((report.code, report.at("dlq")["needed"].as_bool()), (Some(0), Some(false)));
+    let webhook = webhook(&report);
+    assert_eq!((webhook["about"].as_str(), webhook["needed"].as_bool()), (Some("chat.example.invalid"), Some(false)));
+    assert!(webhook["remedy"].as_str().unwrap().contains("Drains go on without it"), "{webhook}");
+    assert!(!format!("{:?}", report.findings).contains("T0K3N"));
+}

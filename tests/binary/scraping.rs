@@ -10,7 +10,9 @@ fn read(file: &str) -> String {
 async fn a_process_that_has_done_nothing_yet_has_every_series_that_is_asked_for() {
     let stage = Stage::new(15).await;
     stage.group(1);
-    let mut sundown = stage.leader("sundown", &[]).await;
+    let dead = stage.world.aws.create_queue("dead", sundown::sim::aws::QueueSettings::default());
+    let mut sundown = stage.leader("sundown", &["--dlq-url", &dead]).await;
+    sundown.counts("dlq_messages{queue=\"dead\"}", 0.0).await;
     let (_, scrape) = sundown.get("/metrics").await;
     assert_eq!(expressions::misses(&scrape, &read("rules.yaml"), &read("dashboard.json")), Vec::<String>::new());
     // They are looked at once a second.

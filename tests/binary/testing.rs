@@ -76,3 +76,34 @@ async fn a_real_test_is_acted_on_while_the_service_takes_such() {
     stage.until("its pods are gone", || stage.world.kube.pods_on(&node).is_empty()).await;
     assert_eq!(sundown.metric("messages_total{kind=\"spot\",outcome=\"accepted\"}").await.to_string(), "1");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_hears_what_the_service_tells_and_of_what_nobody_tells_the_exit_code() {
+    let stage = Stage::new(83).await;
+    let instances = stage.spot_group(2);
+    stage.world.aws.reroute(Rule::usual(stage.world.queue()).with_tests());
+    // Nobody runs yet: it is sent, and nobody tells of it.
+    let said = stage.tool(&["send-test", &instances[0], "--wait", "2s"]).await;
+    assert!(said.code == Some(3) && said.out.contains("after 2s no Event tells of it"), "{:?} {}{}", said.code, said.out, said.err);
+    let mut sundown = stage.leader("sundown", &["--accept-real-tests", "1h"]).await;
+    stage.until("the first one is told of", || !stage.told("TestReceived").is_empty()).await;
+    // That one is no answer to the next.
+    for flags in [&[][..], &["--to", "queue"]] {
+        let words: Vec<_> = ["send-test", &instances[0], "--wait", "1m"].into_iter().chain(flags.iter().copied()).collect();
+        let said = stage.tool(&words).await;
+        assert!(said.code == Some(0) && said.out.contains("the node would be cordoned and drained"), "{:?} {}{}", said.code, said.out, said.err);
+        let id = said.out.split_whitespace().nth(2).unwrap();
+        assert!(said.out.matches(id).count() == 2, "what is told is about this one: {}", said.out);
+    }
+    let said = stage.tool(&["send-test", &instances[1], "--wait", "1m", "--real"]).await;
+    assert!(said.code == Some(0) && said.out.contains(&format!("spot of {}: cordoned", instances[1])), "{:?} {}{}", said.code, said.out, said.err);
+    assert!(stage.is_cordoned(&instances[1]) && !stage.is_cordoned(&instances[0]));
+    assert_eq!(sundown.metric("messages_total{kind=\"spot\",outcome=\"test\"}").await.to_string(), "3");
+
+    // Who may not see Events sends nothing.
+    let denied = stage.world.kube.deny("list", "events");
+    let said = stage.tool(&["send-test", &instances[0], "--to", "queue", "--wait", "5s"]).await;
+    stage.world.kube.lift(denied);
+    assert!(said.code == Some(1) && said.err.contains("nothing was sent"), "{:?} {}", said.code, said.err);
+    assert_eq!(sundown.metric("messages_total{kind=\"spot\",outcome=\"test\"}").await.to_string(), "3");
+}

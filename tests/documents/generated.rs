@@ -9,7 +9,9 @@ use crate::{files, operations::registered, read, root};
 /// What a process counts that has just started. A family whose labels are not known beforehand has no series then, and is not in the text: it is
 /// to be counted once here, for its labels to be seen.
 fn fresh() -> String {
-    Metrics::new(&words()).render().unwrap()
+    let metrics = Metrics::new(&words());
+    metrics.set_dead_letters("QUEUE", Some(0));
+    metrics.render().unwrap()
 }
 
 /// Holds a page against what is to stand there, or writes it.

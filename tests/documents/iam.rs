@@ -31,11 +31,13 @@ fn action(api: Api) -> &'static str {
 }
 
 /// What a call is on, as the table names places.
-fn place(api: Api) -> &'static str {
+fn place(api: Api) -> Value {
     match api {
-        Api::ReceiveMessage | Api::DeleteMessageBatch | Api::ChangeMessageVisibilityBatch | Api::GetQueueAttributes => "queue",
-        Api::RecordLifecycleActionHeartbeat | Api::CompleteLifecycleAction => "groups",
-        Api::DescribeLifecycleHooks | Api::DescribeAutoScalingGroups | Api::DescribeInstances => "region",
+        Api::ReceiveMessage | Api::DeleteMessageBatch | Api::ChangeMessageVisibilityBatch => "queue".into(),
+        // The second for `--dlq-url`.
+        Api::GetQueueAttributes => serde_json::json!(["queue", "dead_queue"]),
+        Api::RecordLifecycleActionHeartbeat | Api::CompleteLifecycleAction => "groups".into(),
+        Api::DescribeLifecycleHooks | Api::DescribeAutoScalingGroups | Api::DescribeInstances => "region".into(),
         other => panic!("{other:?} is no call of the service"),
     }
 }
@@ -55,7 +57,9 @@ fn the_table_of_the_module_has_every_call_of_the_service_and_no_other() {
 fn the_table_of_the_module_lets_a_trial_do_what_the_service_does_but_for_the_groups() {
     let table: Value = serde_json::from_str(&read("terraform/modules/policy/calls.json")).unwrap();
     let row = |api: &Api| {
-        let on = if place(*api) == "queue" { "trial_queue" } else { place(*api) };
+        // A trial's queue has no dead-letter queue.
+        let is_on_queue = place(*api) == "queue" || place(*api)[0] == "queue";
+        let on = if is_on_queue { "trial_queue".into() } else { place(*api) };
         (api.as_str().to_owned(), serde_json::json!({ "actions": [action(*api)], "on": on }))
     };
     let needed: BTreeMap<String, Value> = Api::ALL.iter().filter(|api| place(**api) != "groups").map(row).collect();

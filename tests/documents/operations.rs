@@ -15,11 +15,19 @@ const PAGE: &str = "docs/operations.md";
 
 /// The names under which metrics are registered, from the source: families without a series yet are in no output.
 pub fn registered() -> BTreeSet<String> {
-    let source: String = read("src/observe/metrics.rs").split_whitespace().collect::<Vec<_>>().join(" ");
+    let source = read("src/observe/metrics.rs") + &read("src/observe/metrics/places.rs");
+    let source: String = source.split_whitespace().collect::<Vec<_>>().join(" ");
     let literal = |text: &str| text.split('"').next().unwrap().to_owned();
     let mut names = BTreeSet::new();
     // `seconds(…)`, `plain_seconds(…)` and `register_with_unit(…, Unit::Seconds, …)` append the unit.
-    for (call, unit) in [("reg(&mut r, \"", ""), ("seconds(&mut r, \"", "_seconds"), ("seconds( &mut r, \"", "_seconds")] {
+    let calls = [
+        ("reg(&mut r, \"", ""),
+        ("seconds(&mut r, \"", "_seconds"),
+        ("seconds( &mut r, \"", "_seconds"),
+        ("reg(r, \"", ""),
+        ("seconds_by(r, \"", "_seconds"),
+    ];
+    for (call, unit) in calls {
         names.extend(source.split(call).skip(1).map(|rest| literal(rest) + unit));
     }
     names.extend(source.split("r.register_with_unit(\"").skip(1).map(|rest| literal(rest) + "_seconds"));

@@ -23,5 +23,6 @@ pub fn value_of(flag: &str) -> String {
         let (first, rest) = word.split_at(1);
         name += &(first.to_uppercase() + rest);
     }
-    if name == "queueUrl" { "queueUrls".to_owned() } else { name }
+    // Those that are lists of URLs.
+    if ["queueUrl", "dlqUrl"].contains(&name.as_str()) { name + "s" } else { name }
 }

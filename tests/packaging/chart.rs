@@ -27,6 +27,7 @@ fn variables(pod: &Value) -> BTreeMap<String, String> {
 
 /// Whatever `config` may say, in the words of the chart.
 const ALL: &[&str] = &[
+    "config.dlqUrls={https://sqs.eu-west-1.amazonaws.com/1/dead,https://sqs.eu-west-1.amazonaws.com/1/deader}",
     "config.sharedQueue=true",
     "config.maxPollers=8",
     // A number that is easily written as 1e+05.
@@ -49,6 +50,8 @@ const ALL: &[&str] = &[
     "config.leaseRetry=3s",
     "config.awsEndpointUrl=https://aws.example.com",
     "config.podEvents=all",
+    "config.otlpEndpoint=https://collector.example.com:4318",
+    "config.otlpHeadersFile=/headers/y",
     "config.logLevel=debug",
     "config.logFormat=json",
     "config.dryRun=true",
@@ -77,8 +80,8 @@ fn every_value_of_config_reaches_its_flag() {
     let all: BTreeSet<_> = flags().into_iter().map(|(_, variable)| variable).filter(|v| !elsewhere.contains(v)).collect();
     assert_eq!(ours, all);
     let switches = ["SUNDOWN_SHARED_QUEUE", "SUNDOWN_DRY_RUN"];
-    // Neither goes with one of the others.
-    let apart = ["SUNDOWN_TRIAL", "SUNDOWN_WEBHOOK_TEMPLATE_FILE"];
+    // Neither goes with one of the others; and not every build sends traces.
+    let apart = ["SUNDOWN_TRIAL", "SUNDOWN_WEBHOOK_TEMPLATE_FILE", "SUNDOWN_OTLP_ENDPOINT", "SUNDOWN_OTLP_HEADERS_FILE"];
     let mut words = Vec::new();
     for (variable, value) in said.iter().filter(|(name, _)| name.starts_with("SUNDOWN_") && !apart.contains(&name.as_str())) {
         words.push(format!("--{}", flag_of(variable)));
@@ -87,6 +90,7 @@ fn every_value_of_config_reaches_its_flag() {
     let config = RunArgs::from_flags(words).unwrap().config(&|_| None).unwrap();
     assert_eq!((config.queue.max_held, config.drain.max_in_flight, config.dry_run), (100_000, 64, true));
     assert_eq!(config.ours.cluster_name.as_deref(), Some("shop"));
+    assert_eq!(config.queue.dead.iter().map(|queue| queue.name.as_str()).collect::<Vec<_>>(), ["dead", "deader"]);
 }
 
 #[test]
@@ -180,9 +184,11 @@ fn the_network_policy_lets_out_to_the_ports_that_the_values_name() {
     let args = [
         "networkPolicy.enabled=true",
         "config.queueUrls={http://10.0.0.2:9324/1/a,https://sqs.eu-west-1.amazonaws.com/1/a}",
+        "config.dlqUrls={http://10.0.0.2:9325/1/dead}",
         "config.awsEndpointUrl=http://10.0.0.1:4566",
         "config.webhookUrl=https://chat.example.com/hook",
         "config.webhookProxy=http://proxy.example.com:3129",
+        "config.otlpEndpoint=http://collector.example.com:4318",
         "extraEnv[0].name=AWS_ENDPOINT_URL_EC2",
         "extraEnv[0].value=http://10.0.0.3",
         "extraEnv[1].name=COUNT",
@@ -191,7 +197,7 @@ fn the_network_policy_lets_out_to_the_ports_that_the_values_name() {
     let policy = tools.objects("minimal", &args.map(|set| ["--set", set]).concat()).remove("NetworkPolicy/sundown").unwrap();
     let named: Vec<_> = policy["spec"]["egress"].as_array().unwrap().iter().skip(3).collect();
     let port = |port: u16| json!({ "port": port, "protocol": "TCP" });
-    assert_eq!(named, [&json!({ "ports": [port(4566), port(3129), port(9324), port(80)] })], "443 is open anyway");
+    assert_eq!(named, [&json!({ "ports": [port(4566), port(3129), port(4318), port(9324), port(9325), port(80)] })], "443 is open anyway");
 }
 
 /// With one replica, nobody is missed.

@@ -19,6 +19,7 @@ const REFUSED: &[(&[&str], &str, &str)] = &[
     (&["config.nodeSelector="], "'/config/nodeSelector'", "minLength"),
     // What Sundown would refuse as it starts, with the same remedy.
     (&["config.queueUrls=https://sqs.eu-west-1.amazonaws.com/1/a"], "'/config/queueUrls'", "config.queueUrls={URL}"),
+    (&["config.dlqUrls=https://sqs.eu-west-1.amazonaws.com/1/dead"], "'/config/dlqUrls'", "config.dlqUrls={URL}"),
     (&["config.lifecycleHook=sundown"], "'/config/lifecycleHook'", "config.lifecycleHook={NAME}"),
     (&["config.clusterName=2024"], "'/config/clusterName'", "--set-string"),
     // What the API server would refuse, or the kubelet could not reach.
@@ -43,6 +44,8 @@ const REFUSED: &[(&[&str], &str, &str)] = &[
     // The node's resolver knows no Service.
     (&["config.awsEndpointUrl=http://localstack.test.svc:4566"], "'/config/awsEndpointUrl'", "set dnsPolicy: ClusterFirst"),
     (&["config.queueUrls={https://sqs.eu-west-1.amazonaws.com/1/a,http://sqs:9324/1/b}"], "'/config/queueUrls'", "set dnsPolicy: ClusterFirst"),
+    (&["config.otlpEndpoint=http://otel.seen.svc:4318"], "'/config/otlpEndpoint'", "set dnsPolicy: ClusterFirst"),
+    (&["config.dlqUrls={http://sqs:9324/1/dead}"], "'/config/dlqUrls'", "set dnsPolicy: ClusterFirst"),
     (&["config.webhookUrl=http://chat.tools.svc/hook"], "'/config/webhookUrl'", "set dnsPolicy: ClusterFirst"),
     (&["proxy.https=http://egress.network.svc.cluster.local.:3128"], "'/proxy/https'", "set dnsPolicy: ClusterFirst"),
     (&["proxy.http=http://user:word@proxy:3128"], "'/proxy/http'", "set dnsPolicy: ClusterFirst"),

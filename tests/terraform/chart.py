@@ -60,7 +60,8 @@ class Chart(unittest.TestCase):
             for run, text in found.items():
                 with self.subTest(f"{example.name}: {run}"):
                     # What a mock calls a queue is a word and no URL.
-                    values = merged(yaml.safe_load(text), {"config": {"queueUrls": ["https://sqs.eu-west-1.amazonaws.com/123456789012/sundown-shop"]}})
+                    queues = {name: [f"https://sqs.eu-west-1.amazonaws.com/123456789012/sundown-shop{part}"] for name, part in (("queueUrls", ""), ("dlqUrls", "_dead"))}
+                    values = merged(yaml.safe_load(text), {"config": queues})
                     jsonschema.validate(merged(self.values, values), self.schema)
 
     def test_and_not_others(self):

@@ -31,6 +31,7 @@ GROUPS = f"arn:aws:autoscaling:{rendered.REGION}:{rendered.ACCOUNT}:autoScalingG
 # Each place of the table, as pairs of a resource and a condition.
 PLACES = {
     "queue": [(QUEUE, {})],
+    "dead_queue": [(DEAD, {})],
     "other_queues": [(DEAD, {}), (UNDELIVERED, {}), (TRIAL, {})],
     "trial_queue": [(TRIAL, {})],
     "groups": [
@@ -83,7 +84,8 @@ def expected(scope):
         ("Allow", action, resource, json.dumps(condition, sort_keys=True))
         for call in TABLE[scope].values()
         for action in call["actions"]
-        for resource, condition in PLACES[call["on"]]
+        for on in listed(call["on"])
+        for resource, condition in PLACES[on]
     )
 
 
@@ -157,8 +159,8 @@ class Permissions(unittest.TestCase):
         self.assertEqual(readers, {QUEUE: ["service"], TRIAL: ["trial"]})
 
     def test_a_trial_calls_what_the_service_looks_up_and_writes_nothing_but_its_queue(self):
-        looked_up = {name: call for name, call in TABLE["service"].items() if call["on"] == "region"}
-        received = {name: {**call, "on": "trial_queue"} for name, call in TABLE["service"].items() if call["on"] == "queue"}
+        looked_up = {name: call for name, call in TABLE["service"].items() if listed(call["on"]) == ["region"]}
+        received = {name: {**call, "on": "trial_queue"} for name, call in TABLE["service"].items() if "queue" in listed(call["on"])}
         self.assertEqual(TABLE["trial"], {**looked_up, **received})
 
     def test_sids_have_letters_and_digits(self):

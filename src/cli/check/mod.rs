@@ -24,6 +24,7 @@ use crate::{
     config::{Config, ConfigError, RunArgs},
     controller::{Clock, Random},
     domain::{InstanceId, seconds, with_causes},
+    observe::webhook::Secret,
 };
 
 /// An instance that does not exist: to ask for it tells whether one may ask.
@@ -97,14 +98,27 @@ impl Check<'_> {
             let queue = self.clients.queue(&url.url);
             self.queue(&queue).await;
         }
+        self.dead_letters().await;
         self.instances().await;
         self.groups().await;
         self.cluster().await;
         for origin in hosts.all() {
             self.found.push(network::look_up(&origin, proxy).await);
         }
+        self.outlets(proxy).await;
         self.found.push(network::judge_clock(self.clients.clock().skew()));
         self.found
+    }
+
+    /// The hosts that are configured and that nothing here asks: a message there would be one too many.
+    async fn outlets(&mut self, proxy: &Proxy) {
+        if let Some(webhook) = &self.config.webhook {
+            let own = webhook.proxy.as_ref().map(Secret::expose);
+            self.found.push(network::look_up_outlet("the webhook", webhook.url.expose(), own, proxy).await);
+        }
+        if let Some(traces) = &self.config.service.traces {
+            self.found.push(network::look_up_outlet("the collector of traces", &traces.endpoint, None, proxy).await);
+        }
     }
 
     async fn identity(&mut self) {
@@ -162,6 +176,19 @@ impl Check<'_> {
             None => None,
         };
         self.found.push(queue::redrive(queue.name(), attributes, target.as_ref(), dead.as_ref().map(Result::as_ref)));
+    }
+
+    /// The queues of `--dlq-url`.
+    async fn dead_letters(&mut self) {
+        const POINT: &str = "dlq";
+        for url in self.config.queue.dead.clone() {
+            let queue = self.clients.queue(&url.url);
+            self.found.push(match queue.attributes().await {
+                Ok(attributes) => Finding::yes(POINT, queue.name(), format!("{} messages", attributes.visible)),
+                // Drains do not need it.
+                Err(error) => Finding::of_error(POINT, queue.name(), &error).advice(),
+            });
+        }
     }
 
     /// The rules that the queue's policy names.

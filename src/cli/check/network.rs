@@ -62,6 +62,17 @@ pub(super) fn judge_host(host: &str, proxy: Option<&str>, found: &Result<Vec<IpA
     }
 }
 
+/// The same for an outlet, without which drains go on.
+fn judge_outlet(what: &str, host: &str, proxy: Option<&str>, found: &Result<Vec<IpAddr>, String>) -> Finding {
+    let finding = judge_host(host, proxy, found).advice();
+    let says = format!("{what}: {}", finding.says);
+    // Its own, not that of AWS's hosts: an outlet may well be in the cluster.
+    let remedy = finding.remedy.map(|_| {
+        "look at its URL; a host inside of the cluster is found with dnsPolicy ClusterFirst, not with Default. Drains go on without it".to_owned()
+    });
+    Finding { says, remedy, ..finding }
+}
+
 fn remedy() -> &'static str {
     "look at the pod's dnsPolicy (`Default` asks the node's resolver and needs no CoreDNS), at the region, and at private DNS of VPC endpoints"
 }
@@ -114,6 +125,19 @@ pub(super) async fn look_up(origin: &str, proxy: &Proxy) -> Finding {
     let asked = by.as_deref().unwrap_or(origin);
     let host = Url::parse(origin).ok().and_then(|u| u.host_str().map(str::to_owned)).unwrap_or_else(|| origin.to_owned());
     judge_host(&host, by.as_deref(), &resolve(asked).await)
+}
+
+/// Looks the host of an outlet up (the webhook, the collector of traces), which nothing here asks, or that of the proxy through which it is asked.
+/// `own`: a proxy for it alone.
+pub(super) async fn look_up_outlet(what: &str, url: &str, own: Option<&str>, proxy: &Proxy) -> Finding {
+    let by = own.and_then(without_password).or_else(|| proxy.of(url));
+    let asked = by.as_deref().unwrap_or(url);
+    judge_outlet(what, &host_of(url).unwrap_or_default(), by.as_deref(), &resolve(asked).await)
+}
+
+/// A URL may hold secrets anywhere but in its host and port.
+fn without_password(url: &str) -> Option<String> {
+    Some(Url::parse(url).ok()?.origin().ascii_serialization())
 }
 
 async fn resolve(origin: &str) -> Result<Vec<IpAddr>, String> {
@@ -176,6 +200,15 @@ mod tests {
         assert_eq!(told(&judge_host("sqs", None, &Ok(vec![]))), (Answer::No, true));
         let failed = judge_host("sqs", Some("http://p:3128"), &Err("not known".to_owned()));
         assert!(failed.answer == Answer::No && failed.says.contains("through http://p:3128") && failed.remedy.unwrap().contains("dnsPolicy"));
+    }
+
+    #[test]
+    fn an_outlet_that_cannot_be_found_is_told_and_needed_by_no_drain() {
+        let there = judge_outlet("the webhook", "chat.example.com", None, &Ok(vec!["10.0.0.7".parse().unwrap()]));
+        assert!(told(&there) == (Answer::Yes, false) && there.remedy.is_none() && there.says.starts_with("the webhook: 10.0.0.7"), "{}", there.says);
+        let away = judge_outlet("the webhook", "chat.tools.svc", None, &Err("not known".to_owned()));
+        assert!(told(&away) == (Answer::No, false) && away.remedy.clone().unwrap().contains("ClusterFirst"), "{away:?}");
+        assert_eq!(without_password("http://user:S3CR3T@proxy:3128/x?S3CR3T").as_deref(), Some("http://proxy:3128"));
     }
 
     #[test]

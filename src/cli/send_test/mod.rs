@@ -1,17 +1,21 @@
 //! `sundown send-test`: one test event, through the whole wire or straight to the queue. The service tells what it would do about it.
 
 mod event;
+mod witness;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 
-use self::event::{About, Kind, detail, resources, whole};
+use self::{
+    event::{About, Kind, detail, resources, whole},
+    witness::Witness,
+};
 use super::people::{block_on, connect, say, uuid};
 use crate::{
     aws::{Clients, Outcome, PutEvent, Transition},
-    config::{AwsArgs, QueueUrl},
+    config::{AwsArgs, KubeArgs, QueueUrl, duration_text, parse_duration},
     controller::{Clock, Random},
     domain::{GroupName, InstanceId},
     interruption::TEST_SOURCE,
@@ -50,9 +54,18 @@ pub(super) struct SendTestArgs {
     /// Print the event and send nothing
     #[arg(long)]
     print: bool,
+    /// Wait for so long until the service has told of it, in an Event of the node; exit code 3 if it has not by then. It takes the right to list
+    /// Events in Kubernetes
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "print")]
+    wait: Option<Duration>,
     #[command(flatten)]
     aws: AwsArgs,
+    #[command(flatten)]
+    kube: KubeArgs,
 }
+
+/// It was sent, and in the time that was given nobody has told of it.
+const NOT_TOLD: u8 = 3;
 
 /// Which way an event goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -63,18 +76,21 @@ enum Way {
     Queue,
 }
 
-/// Sends it. 0: sent; 1: not sent, and why.
+/// Sends it. 0: sent, and told of where that is waited for; 1: not sent, and why; 3: sent, and not told of in time.
 pub(super) fn main(args: &SendTestArgs) -> anyhow::Result<ExitCode> {
-    block_on(send(args))?;
-    Ok(ExitCode::SUCCESS)
+    block_on(send(args))
 }
 
-async fn send(args: &SendTestArgs) -> anyhow::Result<()> {
+async fn send(args: &SendTestArgs) -> anyhow::Result<ExitCode> {
     let queue = args.queue_url.first();
     if args.to == Way::Queue && queue.is_none() && !args.print {
         bail!("--to queue needs --queue-url (SUNDOWN_QUEUE_URL)");
     }
     let clients = connect(&args.aws, queue.and_then(|q| q.region.as_deref())).await?;
+    let witness = match args.wait {
+        Some(most) => Some((Witness::begin(&args.kube, args.real).await?, most)),
+        None => None,
+    };
     let hook = if args.kind.has_hook() { Some(hook(args, &clients).await?) } else { None };
     // The event would say whose it is; that it can be sent does not hang on it.
     let account = clients.identity().await.map_or_else(|_| NO_ACCOUNT.to_owned(), |i| i.account);
@@ -92,25 +108,48 @@ async fn send(args: &SendTestArgs) -> anyhow::Result<()> {
     };
     if args.print {
         say(&serde_json::to_string_pretty(&whole(&about, &id))?);
-        return Ok(());
+        return Ok(ExitCode::SUCCESS);
     }
-    if let (Way::Queue, Some(queue)) = (args.to, queue) {
+    let id = if let (Way::Queue, Some(queue)) = (args.to, queue) {
         let sent = clients.queue(&queue.url).send(&whole(&about, &id).to_string()).await;
         sent.map_err(|error| remedy(error, "the queue's policy must list you among its senders"))?;
         say(&format!("Test event {id} is on queue {}.", queue.name));
+        id
     } else {
         let (detail, resources) = (detail(&about), resources(&about));
         let event = PutEvent { source: TEST_SOURCE, detail_type: args.kind.detail_type(), detail: &detail, resources: &resources };
         let sent = clients.event_bridge().put_event(&event).await;
         let id = sent.map_err(|error| remedy(error, "the policy for test events of the Terraform module has it"))?;
         say(&format!("Test event {id} is on the default bus. It comes only through rules that match the source {TEST_SOURCE}."));
+        id
+    };
+    if let Some((witness, most)) = witness {
+        return Ok(heard(witness.wait(&id, &args.instance, most).await, most));
     }
     say(&format!(
         "The leader tells within seconds what it would do: in its log (`Test event`), and in an Event of the node: \
          kubectl get events -A --field-selector reason=TestReceived ({})",
         args.instance
     ));
-    Ok(())
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What came of the wait.
+fn heard(told: Result<Option<String>, String>, most: Duration) -> ExitCode {
+    let text = match told {
+        Ok(Some(message)) => {
+            say(&format!("Sundown tells of it: {message}"));
+            return ExitCode::SUCCESS;
+        }
+        Ok(None) => "no Event tells of it".to_owned(),
+        Err(why) => format!("Events cannot be looked at ({why})"),
+    };
+    say(&format!(
+        "It was sent, and after {} {text}. See whether a replica leads (kubectl get lease), whether rules bring it (`sundown check`, points `rule`), and what \
+         the leader logs (`Test event`): of an instance without a Node it is told only there.",
+        duration_text(most)
+    ));
+    ExitCode::from(NOT_TOLD)
 }
 
 /// What is denied here is the person's own right.

@@ -9,10 +9,14 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::Foreman;
 use crate::{
-    controller::{hooks::First, release::Completing},
+    controller::{hooks::First, places, release::Completing},
     domain::{InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
     drain::{self, Drain, Input, Start},
     lifecycle::{self, LimitSettings},
+    observe::{
+        Place,
+        traces::{Begun, DrainTrace},
+    },
     record::{self, Record},
 };
 
@@ -51,6 +55,12 @@ pub(in crate::controller) struct Course {
     pub(in crate::controller) labelling: bool,
     /// Nothing is heard from its kubelet; EC2 is being asked.
     pub(in crate::controller) unreachable: bool,
+    /// The kind of its first interruption.
+    pub(in crate::controller) kind: &'static str,
+    /// Where the node is: as it was at the beginning, so that what is counted of a drain is counted at one place.
+    pub(in crate::controller) place: Place,
+    /// What is told of it in the end, where somebody takes traces.
+    pub(in crate::controller) trace: Option<Box<DrainTrace>>,
     pub(in crate::controller) span: tracing::Span,
 }
 
@@ -73,6 +83,19 @@ impl Course {
         let (ends, forces) = (text(limits.end_at), text(limits.force_at));
         self.span.in_scope(|| tracing::info!(ends, forces, "The drain's deadline: pods that cannot be evicted are forced towards `forces`."));
     }
+}
+
+fn trace_of(node: &Node, instance: &InstanceId, kind: &'static str, taken: &[Taken], place: &Place, accepted: Moment, ours: bool) -> DrainTrace {
+    DrainTrace::begin(&Begun {
+        node: node.name.as_str(),
+        instance: instance.as_str(),
+        kind,
+        event: taken.first().map_or("", |t| &t.event_id),
+        place,
+        happened: taken.first().map_or(accepted, Taken::began),
+        accepted,
+        taken_over: !ours,
+    })
 }
 
 /// It was read in its own time, or is proved.
@@ -132,9 +155,14 @@ impl Foreman {
         let drain = Drain::new(start, self.drain_settings());
         let kind = taken.first().and_then(|t| t.kind).map_or("unknown", crate::domain::Kind::as_str);
         let span = tracing::info_span!("drain", node = %node.name, instance = %instance, kind);
-        if !ours {
+        let group = taken.iter().find_map(|t| t.hook.as_ref()).map(|hook| hook.key.group.as_str());
+        let place = places::of(node, group);
+        if ours {
+            self.term.metrics.drain_started(kind, &place);
+        } else {
             span.in_scope(|| tracing::info!("An open record was found: its drain goes on."));
         }
+        let trace = self.term.outlets.tracer.is_some().then(|| Box::new(trace_of(node, instance, kind, &taken, &place, accepted, ours)));
         let course = Course {
             node: Arc::clone(node),
             instance: instance.clone(),
@@ -158,6 +186,9 @@ impl Foreman {
             told_uncordoned: false,
             labelling: false,
             unreachable: false,
+            kind,
+            place,
+            trace,
             span,
         };
         let over = course.is_over();
@@ -249,7 +280,10 @@ impl Foreman {
 
     /// Forgets a course.
     pub(super) fn close(&mut self, name: &NodeName) -> Option<Course> {
-        let course = self.courses.remove(name)?;
+        let mut course = self.courses.remove(name)?;
+        if let (Some(trace), Some(tracer)) = (course.trace.take(), &self.term.outlets.tracer) {
+            tracer.send(trace.finish(self.term.clock.now()));
+        }
         self.term.rules_from_now_on(name, None);
         if let Some(wake) = course.wake {
             self.wakes.remove(&(wake, name.clone()));

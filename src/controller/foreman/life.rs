@@ -188,12 +188,18 @@ impl Foreman {
             reason: EventReason::RecordVoid,
             message: format!("The record of {} does not count: {reason}. What Sundown changed is put back.", record.instance()),
         });
+        let now = self.term.clock.now();
+        if let Some(trace) = self.trace(name) {
+            trace.ended(now, "void", &[]);
+        }
         if let Some(course) = self.close(name) {
             for owed in self.term.owed(&course.record, &course.instance) {
                 self.term.hooks.forget(&owed);
             }
             self.term.board.ended(name, "void", self.term.clock.now());
-            self.term.metrics.drain_ended(crate::observe::DrainEnd::Void, self.term.clock.now().since_or_zero(course.take_up));
+            let took = self.term.clock.now().since_or_zero(course.take_up);
+            self.term.metrics.drain_ended(crate::observe::DrainEnd::Void, took);
+            self.term.metrics.drain_of_ended(course.kind, &course.place, took, false);
         }
         release::put_back(&self.term, Arc::clone(node), record::After::Removed);
     }
@@ -333,6 +339,9 @@ impl Foreman {
         course.span.in_scope(|| info!(outcome = outcome.as_str(), ?took, left = list(outcome.left()), "Drain ended."));
         self.term.board.ended(name, outcome.as_str(), now);
         self.told_end(name, outcome, took);
+        if let Some(trace) = self.trace(name) {
+            trace.ended(now, outcome.as_str(), outcome.left());
+        }
         if let Some(course) = self.courses.get(name) {
             notices::ended(&self.term, &course.node, &course.instance, &course.taken, outcome, took);
         }

@@ -215,7 +215,13 @@ impl Foreman {
             Word::Proof { node, event, holds } => self.proof(&node, &event, holds),
             Word::InstanceEnds { node, instance, over } => self.instance_ends(&node, &instance, over),
             Word::HooksOver { node, uid, hooks } => {
+                let now = self.term.clock.now();
                 if let Some(course) = self.courses.get_mut(&node).filter(|c| c.node.uid == uid) {
+                    if let Some(trace) = &mut course.trace {
+                        for owed in &hooks {
+                            trace.hook_over(now, owed.key.hook.as_str());
+                        }
+                    }
                     course.over.extend(hooks);
                 }
             }

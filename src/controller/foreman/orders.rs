@@ -42,6 +42,10 @@ impl Foreman {
             Order::Evict { pod, uid, grace } => {
                 self.term.metrics.eviction(class.as_str());
                 if answer.is_success() {
+                    let now = self.term.clock.now();
+                    if let Some(trace) = self.trace(node) {
+                        trace.evicted(now, pod);
+                    }
                     self.told_evicted(node, pod, uid, *grace);
                 }
             }

@@ -10,7 +10,7 @@ use crate::{
     config::PodEvents,
     domain::{Moment, MomentExt, NodeName, PodKey, PodUid, seconds},
     drain::{BlockReason, Note, Outcome},
-    observe::{DrainEnd, PodState},
+    observe::{DrainEnd, PodState, traces::DrainTrace},
 };
 
 /// How many pods an Event names.
@@ -27,6 +27,10 @@ impl Foreman {
             Note::Forced { pod, uid, grace, reason } => {
                 warn!(pod = %pod, grace, reason = reason.as_str(), "A pod is deleted although it could not be evicted: the deadline comes.");
                 self.term.board.forced(node, &pod);
+                let now = self.term.clock.now();
+                if let Some(trace) = self.trace(node) {
+                    trace.forced(now, &pod, reason.as_str(), grace);
+                }
                 self.pod_event(
                     node,
                     pod,
@@ -120,8 +124,12 @@ impl Foreman {
             Outcome::Released { .. } => DrainEnd::Released,
         };
         self.term.metrics.drain_ended(end, took);
-        if matches!(outcome, Outcome::DeadlineReached { .. }) {
+        let missed = matches!(outcome, Outcome::DeadlineReached { .. });
+        if missed {
             self.term.metrics.deadline_missed();
+        }
+        if let Some(course) = self.courses.get(name) {
+            self.term.metrics.drain_of_ended(course.kind, &course.place, took, missed);
         }
         if matches!(outcome, Outcome::NodeGone) {
             return;
@@ -178,10 +186,19 @@ impl Foreman {
     pub(super) fn report(&mut self) {
         let now = self.term.clock.now();
         for name in std::mem::take(&mut self.unreported) {
-            if let Some(drain) = self.courses.get(&name).and_then(|c| c.drain.as_ref()) {
-                self.term.board.update(&name, &drain.status(now), now);
+            let Some(course) = self.courses.get_mut(&name) else { continue };
+            let Some(drain) = &course.drain else { continue };
+            let status = drain.status(now);
+            self.term.board.update(&name, &status, now);
+            if let Some(trace) = &mut course.trace {
+                trace.held(now, status.blocked.into_iter().map(|b| (b.pod, b.reason.as_str(), b.since)));
             }
         }
+    }
+
+    /// What is told of the drain of a node in the end, where somebody takes traces.
+    pub(super) fn trace(&mut self, node: &NodeName) -> Option<&mut DrainTrace> {
+        self.courses.get_mut(node)?.trace.as_deref_mut()
     }
 
     /// The lease was given up when the drain of our own node began (`service::look_after`); if nobody else took it, our pod goes all the same.

@@ -3,7 +3,7 @@
 use super::{Counters, Labels, Metrics};
 use crate::{
     domain::Kind,
-    observe::labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent, WebhookResult},
+    observe::labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent, TraceResult, WebhookResult},
 };
 
 /// The words of other rooms, to initialise families with. A word that is missing here is counted all the same.
@@ -43,6 +43,7 @@ pub struct Calls {
 impl Metrics {
     pub(super) fn initialise(&self, words: &Words) {
         self.initialise_calls(words);
+        self.places.initialise();
         for kind in Kind::ALL {
             for outcome in MessageOutcome::ALL {
                 touch(&self.messages, [("kind", kind.as_str()), ("outcome", outcome.as_str())]);
@@ -82,6 +83,9 @@ impl Metrics {
         }
         for result in WebhookResult::ALL {
             touch(&self.webhooks, [("result", result.as_str())]);
+        }
+        for result in TraceResult::ALL {
+            touch(&self.trace_spans, [("result", result.as_str())]);
         }
         for role in ["leader", "standby"] {
             touch(&self.leader_changes, [("role", role)]);

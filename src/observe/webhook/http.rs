@@ -39,6 +39,17 @@ pub struct Answer {
     pub retry_after: Option<Duration>,
 }
 
+/// An answer with what it says.
+#[derive(Debug)]
+pub struct Reply {
+    /// The status.
+    pub status: u16,
+    /// How long to wait before the next try, where it says so.
+    pub retry_after: Option<Duration>,
+    /// The rest of it, not read yet.
+    pub body: SdkBody,
+}
+
 /// An answer on its way; an error is told in a line, without the URL.
 pub type Answering = Pin<Box<dyn Future<Output = Result<Answer, String>> + Send>>;
 
@@ -75,18 +86,26 @@ fn through(proxy: &Secret) -> Result<ProxyConfig, String> {
     Ok(if user.is_empty() { config } else { config.with_basic_auth(user, password) })
 }
 
-impl Transport for Http {
-    fn post(&self, post: &Post) -> Answering {
-        let mut request = http::Request::post(post.url.expose());
-        if let Some(headers) = request.headers_mut() {
-            headers.clone_from(&post.headers);
+impl Http {
+    /// Posts this. Who calls sets the deadline.
+    pub fn exchange(&self, url: &Secret, headers: &http::HeaderMap, body: SdkBody) -> impl Future<Output = Result<Reply, String>> + Send + use<> {
+        let mut request = http::Request::post(url.expose());
+        if let Some(all) = request.headers_mut() {
+            all.clone_from(headers);
         }
-        let request = request.body(SdkBody::from(post.body.clone())).map_err(|e| e.to_string());
+        let request = request.body(body).map_err(|e| e.to_string());
         let call = request.and_then(|r| HttpRequest::try_from(r).map_err(|e| e.to_string())).map(|r| self.0.call(r));
-        Box::pin(async move {
+        async move {
             let response = call?.await.map_err(|e| crate::domain::with_causes(&e))?;
             let seconds = response.headers().get("retry-after").and_then(|text| text.trim().parse().ok());
-            Ok(Answer { status: response.status().as_u16(), retry_after: seconds.map(Duration::from_secs) })
-        })
+            Ok(Reply { status: response.status().as_u16(), retry_after: seconds.map(Duration::from_secs), body: response.into_body() })
+        }
+    }
+}
+
+impl Transport for Http {
+    fn post(&self, post: &Post) -> Answering {
+        let reply = self.exchange(&post.url, &post.headers, SdkBody::from(post.body.clone()));
+        Box::pin(async move { reply.await.map(|Reply { status, retry_after, .. }| Answer { status, retry_after }) })
     }
 }

@@ -13,11 +13,14 @@ mod tests;
 use std::{collections::BTreeSet, fmt, path::PathBuf, str::FromStr};
 
 pub use self::{
-    http::{Answer, Answering, Http, Post, Transport},
+    http::{Answer, Answering, Http, Post, Reply, Transport},
     notice::Notice,
     sender::{Notifier, NotifierParts},
     template::{BadTemplate, Facts, NAMES, Template},
 };
+
+#[cfg(feature = "otlp")]
+pub(in crate::observe) use self::sender::headers;
 
 /// What a chat is sent where nobody says otherwise: Slack's shape, which others take too.
 pub const DEFAULT_TEMPLATE: &str = r#"{"text":"Sundown: {{ summary }}"}"#;

@@ -114,7 +114,7 @@ impl Notifier {
             }
         };
         let template = Arc::new(Template::new(&text)?);
-        headers(settings.headers.as_deref(), template.is_json())?;
+        headers(settings.headers.as_deref(), content_type(&template))?;
         let transport: Arc<dyn Transport> = match transport {
             Some(transport) => transport,
             None => Arc::new(Http::new(settings.proxy.as_ref()).map_err(Unusable::Proxy)?),
@@ -226,7 +226,7 @@ impl Sender {
 
     async fn once(&self, body: &str) -> Result<Answer, String> {
         // A few lines of a file in memory, where a Secret is mounted.
-        let headers = headers(self.settings.headers.as_deref(), self.template.is_json()).map_err(|e| e.to_string())?;
+        let headers = headers(self.settings.headers.as_deref(), content_type(&self.template)).map_err(|e| e.to_string())?;
         let post = Post { url: self.settings.url.clone(), headers, body: body.to_owned() };
         tokio::time::timeout(TRY, self.transport.post(&post)).await.map_err(|_| format!("no answer within {} s", TRY.as_secs()))?
     }
@@ -242,10 +242,13 @@ const fn is_passing(status: u16) -> bool {
     matches!(status, 408 | 425 | 429 | 500..=599)
 }
 
+fn content_type(template: &Template) -> &'static str {
+    if template.is_json() { "application/json" } else { "text/plain; charset=utf-8" }
+}
+
 /// The headers of every message: ours, and those of the file, which win.
-fn headers(file: Option<&Path>, is_json: bool) -> Result<http::HeaderMap, Unusable> {
+pub(in crate::observe) fn headers(file: Option<&Path>, kind: &'static str) -> Result<http::HeaderMap, Unusable> {
     let mut all = http::HeaderMap::new();
-    let kind = if is_json { "application/json" } else { "text/plain; charset=utf-8" };
     all.insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(kind));
     all.insert(http::header::USER_AGENT, http::HeaderValue::from_static(concat!("sundown/", env!("CARGO_PKG_VERSION"))));
     let Some(path) = file else { return Ok(all) };

@@ -17,12 +17,12 @@ locals {
   }]
 
   # A role of another account needs the queue's word besides its own policy.
-  to_readers = length(var.reader_arns) == 0 ? [] : [{
+  to_readers = { for place in ["queue", "dead_queue"] : place => [for arns in [var.reader_arns] : {
     Sid       = "Readers"
     Effect    = "Allow"
-    Principal = { AWS = var.reader_arns }
-    Action    = sort(distinct(flatten([for call in local.calls.service : call.actions if call.on == "queue"])))
-  }]
+    Principal = { AWS = arns }
+    Action    = sort(distinct(flatten([for call in local.calls.service : call.actions if contains(flatten([call.on]), place)])))
+  } if length(arns) > 0] }
 
   # Senders may send to the queue alone: what the rules did not deliver, a trial and dead letters are no business of theirs. What lies among dead letters
   # is moved to the queue by hand, as a listed sender: without the Deny there, everybody would have a way in.
@@ -54,10 +54,10 @@ locals {
   # Dead letters come from SQS itself, which needs no permission and is no principal of an account; to move them back is to receive here and to
   # send to the queue. The rules send to the others.
   of_queue = {
-    queue       = concat(local.from_rules, local.from_senders, local.to_readers, local.nobody_else.queue, local.encrypted, local.more)
+    queue       = concat(local.from_rules, local.from_senders, local.to_readers.queue, local.nobody_else.queue, local.encrypted, local.more)
     undelivered = concat(local.from_rules, local.nobody_else.others, local.encrypted)
     trial       = concat(local.from_rules, local.nobody_else.others, local.encrypted)
-    dead        = concat(local.nobody_else.others, local.encrypted)
+    dead        = concat(local.to_readers.dead_queue, local.nobody_else.others, local.encrypted)
   }
 
   queue_policies = {

@@ -23,9 +23,10 @@ locals {
     condition = {}
   }]
 
-  # What a call is on: one or more alternatives, each a list of resources with a condition. Describe calls know no resources.
+  # What a call is on, of which the table may name several: one or more alternatives, each a list of resources with a condition. Describe calls know no resources.
   places = {
     queue        = [for arn in [lookup(var.queue_arns, "queue", null)] : { resources = [arn], condition = {} } if contains(keys(var.queue_arns), "queue")]
+    dead_queue   = [for arn in [lookup(var.queue_arns, "dead", null)] : { resources = [arn], condition = {} } if contains(keys(var.queue_arns), "dead")]
     other_queues = [for arns in [[for part, arn in var.queue_arns : arn if part != "queue"]] : { resources = arns, condition = {} } if length(arns) > 0]
     trial_queue  = [for arn in [lookup(var.queue_arns, "trial", null)] : { resources = [arn], condition = {} } if contains(keys(var.queue_arns), "trial")]
     groups       = concat([for place in local.by_tag : place if var.group_names == null], local.by_name)
@@ -46,6 +47,7 @@ locals {
 
   sids = {
     queue        = "Queue"
+    dead_queue   = "DeadLetters"
     other_queues = "OtherQueues"
     trial_queue  = "TrialQueue"
     groups       = "Groups"
@@ -57,12 +59,12 @@ locals {
   # One statement for each place and alternative, with the actions of all calls there.
   statements = {
     for scope, calls in local.calls : scope => flatten([
-      for on in sort(distinct([for call in calls : call.on])) : [
+      for on in sort(distinct(flatten([for call in calls : call.on]))) : [
         for index, place in local.places[on] : merge(
           {
             Sid      = length(local.places[on]) == 1 ? local.sids[on] : "${local.sids[on]}${index + 1}"
             Effect   = "Allow"
-            Action   = sort(distinct(flatten([for call in calls : call.actions if call.on == on])))
+            Action   = sort(distinct(flatten([for call in calls : call.actions if contains(flatten([call.on]), on)])))
             Resource = place.resources
           },
           { for key, value in { Condition = place.condition } : key => value if length(value) > 0 },

@@ -10,9 +10,11 @@ mod life;
 mod lost_nodes;
 mod notices;
 mod own_pod;
+mod places;
 mod pods;
 mod refusals;
 mod restored;
+mod traces;
 mod trouble;
 
 use sundown::{

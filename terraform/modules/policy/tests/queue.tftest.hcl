@@ -156,8 +156,12 @@ run "a_role_of_another_account_reads" {
     error_message = output.key_policy
   }
   assert {
-    condition     = alltrue([for part in ["dead", "undelivered", "trial"] : !strcontains(output.queue_policies[part], "210987654321")])
-    error_message = "Only the queue itself has readers elsewhere."
+    condition     = [for statement in jsondecode(output.queue_policies.dead).Statement : statement.Action if statement.Sid == "Readers"] == [["sqs:GetQueueAttributes"]]
+    error_message = output.queue_policies.dead
+  }
+  assert {
+    condition     = alltrue([for part in ["undelivered", "trial"] : !strcontains(output.queue_policies[part], "210987654321")])
+    error_message = "Only the queue and its dead letters have readers elsewhere."
   }
 }
 

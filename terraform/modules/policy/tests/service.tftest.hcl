@@ -44,6 +44,27 @@ run "no_group_at_all_is_refused" {
   expect_failures = [var.group_names]
 }
 
+run "of_the_dead_letter_queue_the_depth_may_be_asked_and_nothing_else" {
+  command = plan
+  assert {
+    condition = [for statement in jsondecode(output.service_policy).Statement : [statement.Action, statement.Resource] if statement.Sid == "DeadLetters"] == [
+      [["sqs:GetQueueAttributes"], ["arn:aws:sqs:eu-west-1:123456789012:sundown-shop-dead"]],
+    ]
+    error_message = output.service_policy
+  }
+}
+
+run "without_one_it_is_not_spoken_of" {
+  command = plan
+  variables {
+    queue_arns = { queue = "arn:aws:sqs:eu-west-1:123456789012:sundown-shop" }
+  }
+  assert {
+    condition     = !strcontains(output.service_policy, "DeadLetters") && !strcontains(output.service_policy, "null")
+    error_message = output.service_policy
+  }
+}
+
 run "a_trial_reads_its_queue_and_writes_nothing_else" {
   command = plan
   variables {

@@ -1,0 +1,54 @@
+//! How many messages the dead-letter queues hold (`--dlq-url`).
+
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use super::context::Standing;
+use crate::{
+    aws::{Advice, AwsError, Queue},
+    domain::seconds,
+};
+
+/// How often each queue is asked. CloudWatch does it no more often either.
+const EVERY: Duration = seconds(60);
+/// A lasting error is told every so many times.
+const TOLD_EVERY: u32 = 30;
+
+/// Asks every dead-letter queue for its depth, for as long as the process lives, whoever leads: what is in it was given up already, and is to be
+/// seen also while nobody leads. A depth that cannot be asked for is not told: an old number would be taken for today's.
+pub(super) async fn follow(standing: Standing) {
+    let queues: Vec<_> = standing.config.queue.dead.iter().map(|url| standing.aws.queue(&url.url)).collect();
+    futures::future::join_all(queues.iter().map(|queue| follow_one(&standing, queue))).await;
+}
+
+async fn follow_one(standing: &Standing, queue: &Queue) {
+    let mut failed = 0_u32;
+    loop {
+        match queue.attributes().await {
+            Ok(attributes) => {
+                if std::mem::take(&mut failed) > 0 {
+                    info!(queue = queue.name(), "The dead-letter queue can be asked again.");
+                }
+                standing.metrics.set_dead_letters(queue.name(), Some(attributes.visible));
+            }
+            Err(error) => {
+                if failed.is_multiple_of(TOLD_EVERY) {
+                    tell(queue, &error);
+                }
+                failed = failed.wrapping_add(1);
+                standing.metrics.set_dead_letters(queue.name(), None);
+            }
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+fn tell(queue: &Queue, error: &AwsError) {
+    let remedy = match error.advice() {
+        Advice::Denied => "allow sqs:GetQueueAttributes on it in the role's policy",
+        Advice::Gone => "check --dlq-url, its region and its account",
+        Advice::Retry => "nothing, unless it lasts",
+    };
+    warn!(queue = queue.name(), %error, remedy, "The dead-letter queue cannot be asked for its depth; asking on. Drains do not need it.");
+}

@@ -1,0 +1,313 @@
+//! The trace of one drain, put together while it goes on.
+
+use std::collections::BTreeMap;
+
+use md5::{Digest, Md5};
+
+use super::{Attribute, Event, Span, Trace, Value};
+use crate::{
+    domain::{Moment, PodKey},
+    observe::Place,
+};
+
+/// So many events are told of one drain; a burst of forced pods is not told pod by pod.
+const EVENTS: usize = 64;
+/// So many waits.
+const WAITS: usize = 64;
+
+/// What is known of a drain as it begins.
+#[derive(Debug, Clone)]
+pub struct Begun<'a> {
+    /// The node.
+    pub node: &'a str,
+    /// The instance.
+    pub instance: &'a str,
+    /// The kind of its first interruption.
+    pub kind: &'static str,
+    /// The id of that event.
+    pub event: &'a str,
+    /// Where the node is.
+    pub place: &'a Place,
+    /// When AWS says that it happened.
+    pub happened: Moment,
+    /// When it was taken on, which is when the node was cordoned.
+    pub accepted: Moment,
+    /// Another leader began it: what happened before is not known.
+    pub taken_over: bool,
+}
+
+/// The trace of one drain, while it goes on.
+#[derive(Debug, Clone)]
+pub struct DrainTrace {
+    id: [u8; 16],
+    attributes: Vec<Attribute>,
+    happened: Moment,
+    accepted: Moment,
+    evicted: i64,
+    forced: i64,
+    events: Vec<Event>,
+    dropped_events: u32,
+    /// What holds which pod now, since when.
+    held: BTreeMap<(PodKey, &'static str), Moment>,
+    /// What held which pod, from when to when.
+    waits: Vec<(PodKey, &'static str, Moment, Moment)>,
+    dropped_waits: i64,
+    over: Vec<Event>,
+    ended: Option<Ended>,
+}
+
+#[derive(Debug, Clone)]
+struct Ended {
+    at: Moment,
+    outcome: &'static str,
+    left: Vec<PodKey>,
+}
+
+fn text(value: impl Into<String>) -> Value {
+    Value::Text(value.into())
+}
+
+impl DrainTrace {
+    /// A drain begins.
+    #[must_use]
+    pub fn begin(begun: &Begun<'_>) -> Self {
+        let place = begun.place;
+        let mut attributes = vec![
+            ("k8s.node.name", text(begun.node)),
+            ("host.id", text(begun.instance)),
+            ("sundown.kind", text(begun.kind)),
+            ("sundown.event.id", text(begun.event)),
+            ("sundown.taken_over", Value::Flag(begun.taken_over)),
+        ];
+        let known = [("sundown.group", &place.group), ("cloud.availability_zone", &place.zone), ("host.type", &place.instance_type)];
+        attributes.extend(known.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, text(value.as_str()))));
+        // The same for every leader that this drain has.
+        let id = Md5::digest(format!("{} {} {}", begun.instance, begun.accepted, begun.event)).into();
+        let cordoned = Event { at: begun.accepted, name: "cordoned", attributes: vec![] };
+        Self {
+            id,
+            attributes,
+            happened: begun.happened.min(begun.accepted),
+            accepted: begun.accepted,
+            evicted: 0,
+            forced: 0,
+            events: vec![cordoned],
+            dropped_events: 0,
+            held: BTreeMap::new(),
+            waits: Vec::new(),
+            dropped_waits: 0,
+            over: Vec::new(),
+            ended: None,
+        }
+    }
+
+    fn event(&mut self, at: Moment, name: &'static str, attributes: Vec<Attribute>) {
+        if self.events.len() < EVENTS {
+            self.events.push(Event { at, name, attributes });
+        } else {
+            self.dropped_events += 1;
+        }
+    }
+
+    /// An eviction was accepted.
+    pub fn evicted(&mut self, at: Moment, pod: &PodKey) {
+        self.evicted += 1;
+        if self.evicted == 1 {
+            self.event(at, "first eviction", vec![("sundown.pod", text(pod.to_string()))]);
+        }
+    }
+
+    /// A pod is deleted although it could not be evicted.
+    pub fn forced(&mut self, at: Moment, pod: &PodKey, reason: &'static str, grace: u32) {
+        self.forced += 1;
+        let attributes =
+            vec![("sundown.pod", text(pod.to_string())), ("sundown.reason", text(reason)), ("sundown.grace_seconds", Value::Number(grace.into()))];
+        self.event(at, "forced", attributes);
+    }
+
+    /// These pods are held now, each by what; those that were held before and are not any more have waited for so long.
+    pub fn held(&mut self, now: Moment, pods: impl Iterator<Item = (PodKey, &'static str, Moment)>) {
+        let mut before = std::mem::take(&mut self.held);
+        for (pod, reason, since) in pods {
+            let key = (pod, reason);
+            let since = before.remove(&key).unwrap_or(since);
+            self.held.insert(key, since);
+        }
+        for ((pod, reason), since) in before {
+            self.waited(pod, reason, since, now);
+        }
+    }
+
+    fn waited(&mut self, pod: PodKey, reason: &'static str, since: Moment, until: Moment) {
+        if self.waits.len() < WAITS {
+            self.waits.push((pod, reason, since, until));
+        } else {
+            self.dropped_waits += 1;
+        }
+    }
+
+    /// The drain is over.
+    pub fn ended(&mut self, at: Moment, outcome: &'static str, left: &[PodKey]) {
+        self.held(at, std::iter::empty());
+        self.ended.get_or_insert_with(|| Ended { at, outcome, left: left.to_vec() });
+    }
+
+    /// A lifecycle hook is completed, or was over already.
+    pub fn hook_over(&mut self, at: Moment, hook: &str) {
+        self.over.push(Event { at, name: "lifecycle hook over", attributes: vec![("sundown.hook", text(hook))] });
+    }
+
+    /// All is done.
+    #[must_use]
+    pub fn finish(mut self, at: Moment) -> Trace {
+        self.ended(at, "given_up", &[]);
+        let Self { id, mut attributes, happened, accepted, evicted, forced, events, dropped_events, waits, dropped_waits, over, ended, .. } = self;
+        let Ended { at: ended_at, outcome, left } = ended.unwrap_or(Ended { at, outcome: "given_up", left: Vec::new() });
+        attributes.extend([
+            ("sundown.outcome", text(outcome)),
+            ("sundown.evicted", Value::Number(evicted)),
+            ("sundown.forced", Value::Number(forced)),
+        ]);
+        if dropped_waits > 0 {
+            attributes.push(("sundown.dropped_waits", Value::Number(dropped_waits)));
+        }
+        let failed = (!left.is_empty())
+            .then(|| format!("{} pods were left: {}", left.len(), left.iter().take(10).map(ToString::to_string).collect::<Vec<_>>().join(", ")));
+        let mut spans = Spans { trace: id, all: Vec::new() };
+        let root = spans.add(None, "drain", happened, at.max(ended_at), attributes);
+        spans.add(Some(root), "accept", happened, accepted, vec![]);
+        let evict = spans.add(Some(root), "evict", accepted, ended_at, vec![]);
+        if let Some(evict) = spans.all.last_mut() {
+            evict.events = events;
+            evict.dropped_events = dropped_events;
+            evict.failed.clone_from(&failed);
+        }
+        for (pod, reason, since, until) in waits {
+            spans.add(Some(evict), "blocked", since, until, vec![("sundown.pod", text(pod.to_string())), ("sundown.reason", text(reason))]);
+        }
+        spans.add(Some(root), "complete", ended_at, at, vec![]);
+        if let Some(complete) = spans.all.last_mut() {
+            complete.events = over;
+        }
+        if let Some(root) = spans.all.first_mut() {
+            root.failed = failed;
+        }
+        Trace { id, spans: spans.all }
+    }
+}
+
+struct Spans {
+    trace: [u8; 16],
+    all: Vec<Span>,
+}
+
+impl Spans {
+    fn add(&mut self, parent: Option<[u8; 8]>, name: &'static str, start: Moment, end: Moment, attributes: Vec<Attribute>) -> [u8; 8] {
+        let digest = Md5::new().chain_update(self.trace).chain_update(self.all.len().to_be_bytes()).finalize();
+        let mut id = [0; 8];
+        id.iter_mut().zip(digest).for_each(|(to, from)| *to = from);
+        let end = end.max(start);
+        self.all.push(Span { id, parent, name, start, end, attributes, events: Vec::new(), dropped_events: 0, failed: None });
+        id
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "what is not there fails the test")]
+mod tests {
+    use super::*;
+    use crate::domain::{MomentExt as _, seconds};
+
+    fn at(second: u64) -> Moment {
+        "2026-01-05T09:00:00Z".parse::<Moment>().unwrap().plus(seconds(second))
+    }
+
+    fn pod(name: &str) -> PodKey {
+        PodKey { namespace: "shop".to_owned(), name: name.to_owned() }
+    }
+
+    fn begun(place: &Place) -> DrainTrace {
+        DrainTrace::begin(&Begun {
+            node: "n",
+            instance: "i-0123456789abcdef0",
+            kind: "spot",
+            event: "e",
+            place,
+            happened: at(0),
+            accepted: at(2),
+            taken_over: false,
+        })
+    }
+
+    #[test]
+    fn where_the_time_went_is_told_span_by_span() {
+        let place = Place { group: "workers".to_owned(), ..Place::default() };
+        let mut drain = begun(&place);
+        drain.evicted(at(3), &pod("a"));
+        drain.evicted(at(4), &pod("b"));
+        drain.held(at(5), [(pod("c"), "pdb", at(4))].into_iter());
+        drain.held(at(9), [(pod("c"), "pdb", at(4)), (pod("d"), "webhook", at(9))].into_iter());
+        drain.held(at(20), [(pod("d"), "webhook", at(9))].into_iter());
+        drain.forced(at(60), &pod("d"), "webhook", 30);
+        drain.ended(at(90), "deadline", &[pod("d")]);
+        drain.hook_over(at(91), "sundown-terminate");
+        let trace = drain.finish(at(92));
+        let told: Vec<_> = trace.spans.iter().map(|s| (s.name, s.start, s.end)).collect();
+        assert_eq!(
+            told,
+            [
+                ("drain", at(0), at(92)),
+                ("accept", at(0), at(2)),
+                ("evict", at(2), at(90)),
+                ("blocked", at(4), at(20)),
+                ("blocked", at(9), at(90)),
+                ("complete", at(90), at(92)),
+            ]
+        );
+        let (root, evict) = (trace.spans[0].id, trace.spans[2].id);
+        let parents: Vec<_> = trace.spans.iter().map(|s| s.parent).collect();
+        assert_eq!(parents, [None, Some(root), Some(root), Some(evict), Some(evict), Some(root)]);
+        let events: Vec<_> = trace.spans[2].events.iter().map(|e| (e.name, e.at)).collect();
+        assert_eq!(events, [("cordoned", at(2)), ("first eviction", at(3)), ("forced", at(60))]);
+        assert_eq!(trace.spans[5].events[0].name, "lifecycle hook over");
+        assert!(trace.spans[0].failed.clone().unwrap().contains("shop/d") && trace.spans[1].failed.is_none());
+        let of_root = |name: &str| trace.spans[0].attributes.iter().find(|(n, _)| *n == name).map(|(_, value)| value.clone());
+        assert_eq!((of_root("sundown.group"), of_root("host.type")), (Some(text("workers")), None));
+        assert_eq!((of_root("sundown.evicted"), of_root("sundown.outcome")), (Some(Value::Number(2)), Some(text("deadline"))));
+    }
+
+    #[test]
+    fn the_id_is_the_same_for_every_leader_and_another_for_every_drain() {
+        let place = Place::default();
+        let one = begun(&place).finish(at(3));
+        let other = DrainTrace::begin(&Begun {
+            node: "n",
+            instance: "i-0123456789abcdef0",
+            kind: "spot",
+            event: "e",
+            place: &place,
+            happened: at(0),
+            accepted: at(3),
+            taken_over: true,
+        });
+        assert_eq!(one.id, begun(&place).finish(at(90)).id);
+        assert_ne!(one.id, other.finish(at(90)).id);
+        let ids: std::collections::BTreeSet<_> = one.spans.iter().map(|s| s.id).collect();
+        assert_eq!(ids.len(), one.spans.len());
+    }
+
+    #[test]
+    fn a_drain_of_a_thousand_pods_stays_small() {
+        let place = Place::default();
+        let mut drain = begun(&place);
+        for n in 0..1000 {
+            drain.evicted(at(3), &pod(&n.to_string()));
+            drain.forced(at(4), &pod(&n.to_string()), "pdb", 1);
+            drain.held(at(5), [(pod(&n.to_string()), "pdb", at(5))].into_iter());
+        }
+        let trace = drain.finish(at(9));
+        assert_eq!((trace.spans.len(), trace.spans[2].events.len()), (4 + WAITS, EVENTS));
+        assert_eq!(trace.spans[2].dropped_events, 1002 - u32::try_from(EVENTS).unwrap());
+        assert!(trace.spans[0].attributes.contains(&("sundown.dropped_waits", Value::Number(1000 - i64::try_from(WAITS).unwrap()))));
+    }
+}

@@ -1,0 +1,178 @@
+//! `sundown enroll`, `check`, `send-test` and `run` against moto: an AWS that nobody here wrote.
+//!
+//! What moto has none of: heartbeats and completions of lifecycle actions (it answers 500), and who may do what.
+
+use std::{collections::BTreeMap, fs, path::PathBuf, process::Command};
+
+use serde_json::Value;
+use sundown::{
+    controller::{Clock, Spawner},
+    sim::{
+        http::{Server, loopback},
+        kube::{EmbeddedKube, NodeSpec, Options},
+    },
+};
+
+use crate::{
+    process::{Folder, Process, Said, run, sundown},
+    python::{command, interpreter, moto},
+};
+
+/// An account at moto as `people.py` makes it, and a cluster in which its first instance is a node.
+struct Account {
+    python: PathBuf,
+    folder: Folder,
+    url: String,
+    made: Value,
+    kubeconfig: PathBuf,
+    tasks: Spawner,
+    _kube: (EmbeddedKube, Server),
+    _moto: Process,
+}
+
+impl Account {
+    async fn new() -> Option<Self> {
+        let python = interpreter()?;
+        let (folder, tasks) = (Folder::new(), Spawner::new());
+        let (url, moto) = moto(&python, &folder).await;
+        fs::write(folder.path().join("people.py"), include_str!("people.py")).unwrap();
+        let kube = EmbeddedKube::start(Options::default(), Clock::system(), 1, &tasks);
+        let server = kube.serve(loopback().await.unwrap(), &tasks).unwrap();
+        let kubeconfig = folder.path().join("kubeconfig");
+        fs::write(&kubeconfig, EmbeddedKube::kubeconfig(server.address())).unwrap();
+        let mut account = Self { python, folder, url, made: Value::Null, kubeconfig, tasks, _kube: (kube.clone(), server), _moto: moto };
+        account.made = account.boto3(&["make"]).await;
+        kube.add_node(&NodeSpec::named("ip-10-0-0-1.eu-west-1.compute.internal").instance(account.instance()));
+        Some(account)
+    }
+
+    async fn boto3(&self, words: &[&str]) -> Value {
+        let mut command = command(&self.python, &self.folder);
+        command.env("AWS_ENDPOINT_URL", &self.url).arg(self.folder.path().join("people.py")).args(words);
+        let said = run(self.folder.path(), &mut command).await;
+        assert_eq!(said.code, Some(0), "{words:?}: {}{}", said.out, said.err);
+        serde_json::from_str(&said.out).unwrap()
+    }
+
+    fn instance(&self) -> &str {
+        self.made["instances"][0].as_str().unwrap()
+    }
+
+    fn queue(&self) -> &str {
+        self.made["queue"].as_str().unwrap()
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = sundown(self.folder.path());
+        command.args(words).envs([
+            ("SUNDOWN_QUEUE_URL", self.queue()),
+            ("SUNDOWN_DLQ_URL", self.made["dead"].as_str().unwrap()),
+            ("SUNDOWN_CLUSTER_NAME", "shop"),
+            ("SUNDOWN_KUBECONFIG", self.kubeconfig.to_str().unwrap()),
+            ("SUNDOWN_REGION", "eu-west-1"),
+            ("AWS_ACCESS_KEY_ID", "AKIAPYTHON"),
+            ("AWS_SECRET_ACCESS_KEY", "not-a-secret"),
+            ("AWS_EC2_METADATA_DISABLED", "true"),
+        ]);
+        command
+    }
+
+    async fn tool(&self, words: &[&str]) -> Said {
+        run(self.folder.path(), self.command(words).env("SUNDOWN_AWS_ENDPOINT_URL", &self.url)).await
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        self.tasks.kill();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn moto_answers_enroll_and_check() {
+    let Some(account) = Account::new().await else { return };
+    let tag = ["enroll", "--asg-tag", "kubernetes.io/cluster/shop"];
+    let enroll = async |more: &[&str]| account.tool(&[&tag[..], more].concat()).await;
+    for (flags, code, word) in [
+        (&["--check"][..], 2, "add sundown-terminate"),
+        (&[], 0, "Nothing was changed"),
+        (&["--yes"], 0, "1 hooks made"),
+        (&["--yes"], 0, "There is nothing to do"),
+        (&["--check"], 0, "sundown-terminate is there"),
+    ] {
+        let said = enroll(flags).await;
+        assert!(said.code == Some(code) && said.out.contains(word), "{flags:?}: {:?} {}{}", said.code, said.out, said.err);
+    }
+    let hooks = account.boto3(&["hooks"]).await;
+    let hook = &hooks[0];
+    assert_eq!((hooks.as_array().unwrap().len(), &hook["LifecycleHookName"]), (1, &"sundown-terminate".into()));
+    assert_eq!(
+        (&hook["LifecycleTransition"], &hook["HeartbeatTimeout"], &hook["DefaultResult"]),
+        (&"autoscaling:EC2_INSTANCE_TERMINATING".into(), &300.into(), &"CONTINUE".into())
+    );
+
+    let said = account.tool(&["check", "--receive", "-o", "json"]).await;
+    let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}{}", said.out, said.err));
+    let mut answers = BTreeMap::new();
+    for finding in report["findings"].as_array().unwrap() {
+        answers.entry(finding["point"].as_str().unwrap()).or_insert_with(Vec::new).push(finding["answer"].as_str().unwrap());
+    }
+    // Receipts that no queue gave are refused as such; rules, targets and policies are read as the SDK's own tools have written them.
+    for point in [
+        "credentials",
+        "queue",
+        "queue.retention",
+        "queue.encryption",
+        "queue.policy",
+        "queue.senders",
+        "queue.redrive",
+        "queue.delete",
+        "queue.visibility",
+        "queue.receive",
+        "rule",
+        "rules",
+        "dlq",
+        "instances",
+        "groups",
+        "hook",
+        "group.scaling",
+        "host",
+        "clock",
+    ] {
+        assert!(answers[point].iter().all(|answer| *answer == "yes"), "{point}: {:#?}", report["findings"]);
+    }
+    assert_eq!((&answers["hook.heartbeat"], &answers["hook.completion"]), (&vec!["cannot-tell"], &vec!["cannot-tell"]), "moto has neither");
+
+    let said = enroll(&["--remove", "--yes"]).await;
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    assert_eq!(account.boto3(&["hooks"]).await, serde_json::json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_test_goes_through_motos_rule_and_queue_and_the_service_tells_of_it() {
+    let Some(account) = Account::new().await else { return };
+    let instance = account.instance().to_owned();
+    // Looked at on its way: it comes as it was said to.
+    let said = account.tool(&["send-test", &instance, "--kind", "spot"]).await;
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let bodies = account.boto3(&["receive", account.queue()]).await;
+    assert_eq!((bodies.as_array().unwrap().len(), &bodies[0]["source"]), (1, &"sundown.test".into()));
+    assert!(said.out.contains(bodies[0]["id"].as_str().unwrap()), "the id that is told is the event's own: {} {bodies}", said.out);
+    // Only EventBridge has an endpoint of its own: nothing else is asked there.
+    let mut elsewhere = account.command(&["send-test", &instance, "--kind", "state"]);
+    let variables = [("AWS_ENDPOINT_URL_EVENTBRIDGE", account.url.as_str()), ("AWS_ENDPOINT_URL", "http://127.0.0.1:9")];
+    let said = run(account.folder.path(), elsewhere.envs(variables)).await;
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    assert_eq!(account.boto3(&["receive", account.queue()]).await[0]["detail"]["state"], "stopping");
+
+    let mut service = account.command(&["run", "--admin-listen", "127.0.0.1:0"]);
+    let mut service = Process::start("sundown", account.folder.path(), service.env("SUNDOWN_AWS_ENDPOINT_URL", &account.url));
+    service.ready().await;
+    for way in ["events", "queue"] {
+        let said = account.tool(&["send-test", &instance, "--to", way, "--wait", "1m"]).await;
+        let told = format!("of {instance}: were it real, the node would be cordoned and drained");
+        assert!(said.code == Some(0) && said.out.contains(&told), "{way}: {:?} {}{}", said.code, said.out, said.err);
+    }
+    service.counts("dlq_messages{queue=\"sundown-shop-dead\"}", 0.0).await;
+    service.counts("messages_deleted_total", 2.0).await;
+}

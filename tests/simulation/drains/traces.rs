@@ -1,0 +1,88 @@
+//! Traces: one for each drain, from the one who ended it.
+
+use std::sync::Arc;
+
+use sundown::{
+    controller::Outlets,
+    observe::{
+        Metrics,
+        traces::{Outbox, Trace, Tracer, Value},
+    },
+};
+
+use super::{Scene, graceful};
+use crate::harness::Stage;
+
+/// Where the traces of the replicas that start from now on come out.
+fn collector(stage: &Stage) -> Outbox {
+    let (tracer, outbox) = Tracer::new(Arc::new(Metrics::default()));
+    *stage.outlets.borrow_mut() = Outlets { tracer: Some(tracer), ..Outlets::default() };
+    outbox
+}
+
+fn all(outbox: &mut Outbox) -> Vec<Trace> {
+    std::iter::from_fn(|| outbox.waiting()).collect()
+}
+
+fn attribute<'a>(trace: &'a Trace, name: &str) -> Option<&'a Value> {
+    trace.spans[0].attributes.iter().find(|(n, _)| *n == name).map(|(_, value)| value)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_is_told_once_when_all_is_done() {
+    let stage = Stage::new(197);
+    let instances = stage.group(3, 300);
+    let mut outbox = collector(&stage);
+    let scene = Scene::led(stage, instances, &[]).await;
+    scene.pod(0, "web-0", graceful(30, 20));
+    scene.stage.pass(5).await;
+    let cordoned = scene.terminate(0).await;
+    let completed = scene.completed(0, 120).await;
+    scene.stage.pass(30).await;
+    let traces = all(&mut outbox);
+    assert_eq!(traces.len(), 1, "{traces:?}");
+    let trace = &traces[0];
+    let names: Vec<_> = trace.spans.iter().map(|s| s.name).collect();
+    assert_eq!(names, ["drain", "accept", "evict", "complete"]);
+    assert_eq!(trace.spans[2].events.iter().map(|e| e.name).collect::<Vec<_>>(), ["cordoned", "first eviction"]);
+    let seconds = |from, to: sundown::domain::Moment| to.duration_since(from).as_secs_f64();
+    assert!(seconds(cordoned, trace.spans[1].end).abs() < 1.0 && seconds(completed, trace.spans[3].end).abs() < 2.0, "{trace:?}");
+    assert!(seconds(trace.spans[2].start, trace.spans[2].end) >= 20.0, "its pod takes as long to stop");
+    assert_eq!((attribute(trace, "sundown.taken_over"), attribute(trace, "sundown.evicted")), (Some(&Value::Flag(false)), Some(&Value::Number(1))));
+    assert_eq!(trace.spans[3].events.len(), 1);
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_takes_a_drain_over_tells_the_whole_of_it_under_the_same_id() {
+    let stage = Stage::new(198);
+    let instances = stage.group(3, 300);
+    let mut first = collector(&stage);
+    let scene = Scene::led(stage, instances, &[]).await;
+    scene.pod(0, "web-0", graceful(60, 50));
+    scene.stage.pass(5).await;
+    let cordoned = scene.terminate(0).await;
+    scene.stage.pass(10).await;
+    scene.sundown.end();
+    let mut second = collector(&scene.stage);
+    let next = scene.stage.start("sundown-1", &[]);
+    scene.completed(0, 200).await;
+    scene.stage.pass(30).await;
+    assert!(all(&mut first).is_empty(), "who is gone tells nothing");
+    let traces = all(&mut second);
+    assert_eq!((traces.len(), attribute(&traces[0], "sundown.taken_over")), (1, Some(&Value::Flag(true))));
+    assert!(traces[0].spans[1].end.duration_since(cordoned).as_secs_f64().abs() < 1.0, "from the cordon on, which another made");
+    next.stop().await;
+    scene.stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nobody_takes_traces_none_are_made() {
+    let scene = Scene::hooked(199, 2, &[]).await;
+    scene.terminate(0).await;
+    scene.completed(0, 120).await;
+    for result in ["sent", "failed", "dropped"] {
+        assert_eq!(scene.sundown.metric(&format!("trace_spans_total{{result=\"{result}\"}}")).to_string(), "0");
+    }
+    scene.end().await;
+}
