@@ -176,3 +176,26 @@ fn the_module_has_the_calls_of_check_and_of_tests_apart_from_the_service() {
     // Straight to the queue goes who is listed in its policy.
     assert_eq!(rows("test"), names(&[Api::PutEvents]));
 }
+
+/// `sundown check` looks up rules that the queue's policy names, and no patterns; a test event comes by a rule that matches its source.
+#[test]
+fn the_queue_of_the_readme_names_each_rule_and_the_rules_let_tests_through() {
+    let readme = read("README.md");
+    let queue = readme.split("cat > queue.json <<END\n").nth(1).unwrap().split("\nEND").next().unwrap();
+    let queue: Value = serde_json::from_str(queue).unwrap();
+    let policy: Value = serde_json::from_str(queue["Policy"].as_str().unwrap()).unwrap();
+    let sources = policy.pointer("/Statement/0/Condition/ArnEquals/aws:SourceArn").unwrap().as_array().unwrap();
+    let named: BTreeSet<_> = sources.iter().map(|arn| arn.as_str().unwrap().strip_prefix("${RULE}-").unwrap()).collect();
+    let calls: Vec<Vec<&str>> = readme.lines().filter_map(|line| line.strip_prefix("rule ")).map(|rest| rest.splitn(3, ' ').collect()).collect();
+    assert_eq!(calls.iter().map(|call| call[0]).collect::<BTreeSet<_>>(), named);
+    assert_eq!(named.len(), calls.len(), "each rule once");
+
+    // As the function `rule` of the page puts a pattern together.
+    assert!(readme.contains(r#"--event-pattern "{\"source\":[\"$2\"${TESTS}],$3}""#));
+    let tests = readme.split("TESTS='").nth(1).unwrap().split('\'').next().unwrap();
+    for call in calls {
+        let text = format!("{{\"source\":[\"{}\"{tests}],{}}}", call[1], call[2].trim_matches('\''));
+        let pattern: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{text}: {e}"));
+        assert_eq!(pattern["source"], serde_json::json!([call[1], sundown::interruption::TEST_SOURCE]), "{text}");
+    }
+}
