@@ -13,6 +13,26 @@ fn flags(command: &str) -> BTreeSet<String> {
     words.filter_map(|w| w.strip_prefix("--").map(str::to_owned)).filter(|w| !w.is_empty()).collect()
 }
 
+/// Of helm, kubectl, cargo, docker and the aws CLI.
+const OF_OTHERS: &[&str] = &[
+    "logs",
+    "field-selector",
+    "path",
+    "locked",
+    "rm",
+    "auto-scaling-group-name",
+    "scaling-processes",
+    "query",
+    "rule",
+    "ids",
+    "name",
+    "queue-name",
+    "namespace",
+    "association-id",
+    "role-name",
+    "policy-name",
+];
+
 /// What stands in backquotes, and in blocks.
 fn spoken(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| c.is_whitespace() || c == '`')
@@ -26,8 +46,7 @@ fn the_flags_on_the_pages_are_those_of_the_commands() {
     let mut seen = 0;
     for page in ["docs/commands.md", "docs/uninstall.md"] {
         let text = read(page);
-        // Of helm and kubectl.
-        for flag in spoken(&text).filter(|f| f.starts_with(char::is_alphabetic) && !["logs", "field-selector"].contains(f)) {
+        for flag in spoken(&text).filter(|f| f.starts_with(char::is_alphabetic) && !OF_OTHERS.contains(f)) {
             assert!(known.contains(flag), "{page} names --{flag}");
             seen += 1;
         }
