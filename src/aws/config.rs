@@ -25,6 +25,25 @@ pub struct Options {
     pub endpoint_url: Option<String>,
 }
 
+/// What the environment says of AWS cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unusable {
+    /// The file of certificates.
+    #[error(transparent)]
+    Bundle(#[from] BadBundle),
+    /// An endpoint that is no URL.
+    #[error(
+        "the endpoint of AWS is `{0}` (--aws-endpoint-url, AWS_ENDPOINT_URL or the profile), which is no URL; give one such as https://vpce.example.com, or take it away"
+    )]
+    Endpoint(String),
+    /// An endpoint of one service that is empty: the SDK takes it for one.
+    #[error("{0} is empty; give a URL, or take the variable away")]
+    Empty(String),
+    /// A region that cannot be one.
+    #[error("the region is `{0}` (AWS_REGION, AWS_DEFAULT_REGION or the profile), which is none; give one such as eu-west-1")]
+    Region(String),
+}
+
 /// The file with certificates of one's own cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("AWS_CA_BUNDLE is {}: {why}; give a file with the certificates of your own authorities in PEM, or take the variable away", file.display())]
@@ -43,15 +62,42 @@ pub struct BadBundle {
 /// file `AWS_CA_BUNDLE` are trusted besides those of the machine (`SSL_CERT_FILE` says which these are).
 ///
 /// No credentials are asked for before the first call. Asks nobody unless neither the argument nor environment nor profile
-/// names a region. Errs when the file of certificates cannot be used.
-pub async fn load(options: &Options) -> Result<SdkConfig, BadBundle> {
-    Ok(loaded(options, http_client(bundle(&|name| std::env::var_os(name).map(Into::into))?)).await)
+/// names a region. Errs when the file of certificates, an endpoint or the region cannot be used.
+pub async fn load(options: &Options) -> Result<SdkConfig, Unusable> {
+    no_empty_endpoint(std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))))?;
+    judged(loaded(options, http_client(bundle(&|name| std::env::var_os(name).map(Into::into))?)).await)
 }
 
 /// The same, where every host that is asked is noted in `hosts`.
-pub async fn load_watched(options: &Options, hosts: &Hosts) -> Result<SdkConfig, BadBundle> {
+pub async fn load_watched(options: &Options, hosts: &Hosts) -> Result<SdkConfig, Unusable> {
+    no_empty_endpoint(std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))))?;
     let http = http_client(bundle(&|name| std::env::var_os(name).map(Into::into))?);
-    Ok(loaded(options, hosts.watch(http)).await)
+    judged(loaded(options, hosts.watch(http)).await)
+}
+
+/// The endpoint of one service: the SDK panics at one that is empty.
+fn no_empty_endpoint(variables: impl Iterator<Item = (String, String)>) -> Result<(), Unusable> {
+    let empty = |(name, value): &(String, String)| name.starts_with("AWS_ENDPOINT_URL_") && value.trim().is_empty();
+    { variables }.find(empty).map_or(Ok(()), |(name, _)| Err(Unusable::Empty(name)))
+}
+
+/// What is empty counts as not given (an empty key of a ConfigMap); what cannot be used is refused here, where it can be named.
+fn judged(base: SdkConfig) -> Result<SdkConfig, Unusable> {
+    let (region, url) = (base.region().map(|r| r.as_ref().to_owned()), base.endpoint_url().map(str::to_owned));
+    let mut builder = base.into_builder();
+    match region {
+        Some(region) if region.trim().is_empty() => drop(builder.set_region(None)),
+        Some(region) if !region.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') => return Err(Unusable::Region(region)),
+        _ => {}
+    }
+    match url {
+        Some(url) if url.trim().is_empty() => drop(builder.set_endpoint_url(None)),
+        Some(url) if !url::Url::parse(&url).is_ok_and(|u| matches!(u.scheme(), "http" | "https") && u.has_host()) => {
+            return Err(Unusable::Endpoint(url));
+        }
+        _ => {}
+    }
+    Ok(builder.build())
 }
 
 async fn loaded(options: &Options, http: SharedHttpClient) -> SdkConfig {
@@ -162,6 +208,24 @@ mod tests {
         let read = bundle(&|_| Some(file.clone())).unwrap();
         std::fs::remove_file(&file).unwrap();
         assert_eq!(identity(&url, read).await.unwrap().arn, "arn:aws:iam::1:user/x");
+    }
+
+    #[test]
+    fn endpoints_and_regions_that_are_empty_are_not_given_and_bad_ones_are_named() {
+        let base = |region: &str, url: &str| {
+            judged(SdkConfig::builder().region(Region::new(region.to_owned())).endpoint_url(url).behavior_version(BehaviorVersion::latest()).build())
+        };
+        let good = base("eu-west-1", "https://vpce.example.com").unwrap();
+        assert_eq!((good.region().map(Region::as_ref), good.endpoint_url()), (Some("eu-west-1"), Some("https://vpce.example.com")));
+        let none = base("", " ").unwrap();
+        assert_eq!((none.region(), none.endpoint_url()), (None, None));
+        for url in ["vpce.example.com", "ftp://vpce.example.com", "https://"] {
+            assert_eq!(base("eu-west-1", url).unwrap_err(), Unusable::Endpoint(url.to_owned()));
+        }
+        assert_eq!(base("eu west", "").unwrap_err(), Unusable::Region("eu west".to_owned()));
+        let set = |name: &str, value: &str| no_empty_endpoint([(name.to_owned(), value.to_owned())].into_iter());
+        assert_eq!(set("AWS_ENDPOINT_URL_SQS", "").unwrap_err().to_string(), "AWS_ENDPOINT_URL_SQS is empty; give a URL, or take the variable away");
+        assert_eq!((set("AWS_ENDPOINT_URL_SQS", "https://x"), set("AWS_ENDPOINT_URL", "")), (Ok(()), Ok(())));
     }
 
     #[test]

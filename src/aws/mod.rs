@@ -27,7 +27,7 @@ pub use autoscaling::{AutoScaling, GroupFacts, HookResult};
 pub use call::{Api, CallObserver, Outcome};
 pub use clients::{Clients, Identity};
 pub use clock::AwsClock;
-pub use config::{BadBundle, Options, load, load_watched};
+pub use config::{BadBundle, Options, Unusable, load, load_watched};
 pub use ec2::Ec2;
 pub use error::{Advice, AwsError};
 pub use event_bridge::{EventBridge, PutEvent, RuleFacts, TargetFacts};

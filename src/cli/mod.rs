@@ -93,6 +93,7 @@ pub fn main() -> ExitCode {
 
 fn is_asked_wrongly(error: &anyhow::Error) -> bool {
     error.is::<crate::config::ConfigError>()
+        || error.is::<crate::aws::Unusable>()
         || error.is::<crate::observe::webhook::Unusable>()
         || error.is::<crate::observe::traces::Unusable>()
         || matches!(error.downcast_ref(), Some(crate::controller::NotATrialQueue::HasDeadLetters(_)))

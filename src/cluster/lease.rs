@@ -409,7 +409,9 @@ impl Keeper {
                 Effect::Lost(why) => {
                     match why {
                         Lost::GivenUp => {
-                            tracing::info!("The lease was given up, so that another may lead: this process stops, or its own node drains.");
+                            tracing::info!(
+                                "The lease was given up, so that another may lead: this process stops, its own node drains, or it reaches no queue."
+                            );
                         }
                         Lost::Deadline => tracing::warn!("leadership is lost: the Lease could not be renewed in time"),
                         Lost::Taken(holder) => tracing::warn!(holder, "leadership is lost: the Lease names somebody else"),

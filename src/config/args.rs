@@ -235,8 +235,7 @@ pub struct ServiceArgs {
     /// Which Events are written on pods: `notable` (blocked for more than 30 s, or forced) or `all` (every eviction)
     #[arg(long, env = "SUNDOWN_POD_EVENTS", value_name = "WHICH", default_value = d::POD_EVENTS, value_enum)]
     pub pod_events: PodEvents,
-    /// URL of a collector to which a trace of each drain is sent, by OTLP over HTTP (such as http://collector:4318; `/v1/traces` is appended). Only a
-    /// build with the feature `otlp` takes it
+    /// URL of a collector to which a trace of each drain is sent, by OTLP over HTTP (such as http://collector:4318; `/v1/traces` is appended)
     #[arg(long, env = "SUNDOWN_OTLP_ENDPOINT", value_name = "URL")]
     pub otlp_endpoint: Option<String>,
     /// File with more headers for it, one `Name: value` a line, as a Secret is mounted; read anew for every request

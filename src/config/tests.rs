@@ -137,7 +137,7 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
         ),
         (&["--queue-url", QUEUE, "--queue-url", QUEUE], "--queue-url", QUEUE, "once"),
         (&["--otlp-headers-file", "h"], "--otlp-endpoint", "not given", "nobody to send to"),
-        (&["--otlp-endpoint", "collector"], "--otlp-endpoint", "`collector`", if cfg!(feature = "otlp") { ":4318" } else { "--features otlp" }),
+        (&["--otlp-endpoint", "collector"], "--otlp-endpoint", "`collector`", if cfg!(feature = "otlp") { ":4318" } else { "the feature `otlp`" }),
         #[cfg(feature = "otlp")]
         (&["--otlp-endpoint", "https://collector:4318"], "", "", ""),
         #[cfg(not(feature = "otlp"))]

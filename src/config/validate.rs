@@ -309,7 +309,7 @@ fn traces(args: &RunArgs) -> Result<Option<traces::Settings>, ConfigError> {
         return Err(ConfigError::new("otlp-endpoint", None, remedy));
     };
     if !cfg!(feature = "otlp") {
-        let remedy = "this build sends no traces; take one that was built with `--features otlp`, or take the setting away";
+        let remedy = "this build sends no traces; take one that was built with the feature `otlp`, as it is by default, or take the setting away";
         return Err(ConfigError::new("otlp-endpoint", Some(&text), remedy));
     }
     // OTLP over gRPC has no path, and another port: 4317 is where it listens.

@@ -6,7 +6,7 @@ use tracing::{info, warn};
 
 use super::context::Standing;
 use crate::{
-    aws::{Advice, AwsError, Queue},
+    aws::{Advice, AwsError, Clients, Queue},
     domain::seconds,
 };
 
@@ -17,8 +17,8 @@ const TOLD_EVERY: u32 = 30;
 
 /// Asks every dead-letter queue for its depth, for as long as the process lives, whoever leads: what is in it was given up already, and is to be
 /// seen also while nobody leads. A depth that cannot be asked for is not told: an old number would be taken for today's.
-pub(super) async fn follow(standing: Standing) {
-    let queues: Vec<_> = standing.config.queue.dead.iter().map(|url| standing.aws.queue(&url.url)).collect();
+pub(super) async fn follow(standing: Standing, clients: Clients) {
+    let queues: Vec<_> = standing.config.queue.dead.iter().map(|url| clients.queue(&url.url)).collect();
     futures::future::join_all(queues.iter().map(|queue| follow_one(&standing, queue))).await;
 }
 

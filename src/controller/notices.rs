@@ -60,7 +60,7 @@ fn notifier(term: &Term, on: On) -> Option<Notifier> {
 }
 
 fn of_node(node: &Node, instance: &InstanceId) -> Notice {
-    Notice { instance: instance.to_string(), node: node.name.to_string(), labels: node.labels.clone(), ..Notice::default() }
+    Notice { instance: instance.to_string(), node: node.name.to_string(), labels: (*node.labels).clone(), ..Notice::default() }
 }
 
 /// Has it sent; finds the group out first, where somebody wants to read it and no hook has named it.

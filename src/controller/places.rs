@@ -17,6 +17,7 @@ pub(super) fn labels<'a>() -> impl Iterator<Item = &'a str> {
 /// Where this node is. `group`: the Auto Scaling group that a lifecycle hook names.
 pub(super) fn of(node: &Node, group: Option<&str>) -> Place {
     let label = |key: &str| node.labels.get(key).cloned().unwrap_or_default();
-    let group = group.map(str::to_owned).or_else(|| GROUPS.iter().find_map(|key| node.labels.get(*key).cloned()));
+    // The label first: a hook's event and a spot notice of one node are then told of one group.
+    let group = GROUPS.iter().find_map(|key| node.labels.get(*key).cloned()).or_else(|| group.map(str::to_owned));
     Place { group: group.unwrap_or_default(), zone: label(ZONE), instance_type: label(TYPE) }
 }

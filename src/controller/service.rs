@@ -128,8 +128,11 @@ pub async fn serve(parts: Parts) {
     let alive = parts.loops.register("look_after", STUCK);
     let look_after =
         parts.spawner.spawn_scoped(upkeep::look_after(standing.clone(), Arc::clone(&keeper), parts.readiness.clone(), inlet.clone(), alive));
-    let dead = Some(standing.clone()).filter(|_| !config.queue.dead.is_empty());
-    let dead_letters = dead.map(|standing| parts.spawner.spawn_scoped(dead_letters::follow(standing)));
+    let dead_letters = (!config.queue.dead.is_empty()).then(|| {
+        // Uncounted: what is refused here holds up no drain, and must not ring as if it did.
+        let uncounted = Clients::from_config(&parts.aws, parts.clock, Arc::new(()));
+        parts.spawner.spawn_scoped(dead_letters::follow(standing.clone(), uncounted))
+    });
     let remember_departed = parts.spawner.spawn_scoped(departed::follow(standing.clone()));
     let (mut leadership, mut stranded) = (keeper.leadership(), keeper.stranded());
     let mut leading: Option<Leading> = None;

@@ -7,7 +7,10 @@ use tracing::warn;
 use super::{context::Standing, service::Inlet};
 use crate::{
     aws::{Advice, Queue},
-    cluster::{Target, lease::LeaseKeeper},
+    cluster::{
+        Target,
+        lease::{Leadership, LeaseKeeper},
+    },
     domain::{Moment, MomentExt, Node, seconds},
     observe::{Loop, Readiness},
     record,
@@ -18,6 +21,8 @@ use crate::{
 const CUT_OFF: Duration = seconds(60);
 /// How long a Lease must have been free before a process bids that had better not lead.
 const RELUCTANCE: Duration = seconds(5);
+/// How often at most a process that stays cut off gives the Lease up: where nobody does better, each time costs seconds.
+const SELDOM: Duration = seconds(600);
 
 /// What goes on whoever leads: the queue is asked for now and then, the clocks are compared, our own node is watched.
 pub(super) async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, readiness: Readiness, inlet: Inlet, alive: Loop) {
@@ -34,7 +39,8 @@ pub(super) async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, rea
                 warn!(why, "Not every queue can be asked for its attributes; this process is not ready until they can.");
             }
             well = asked.is_ok();
-            caution.asked(standing.clock.now(), &asked);
+            let hears = inlet.view().is_some_and(|view| view.healthy());
+            caution.asked(standing.clock.now(), !hears && matches!(&asked, Err(Unasked { is_cut_off: true, .. })));
             reachable.set(asked.map_err(|unasked| unasked.why));
         }
         turn = turn.wrapping_add(1);
@@ -56,7 +62,9 @@ pub(super) async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, rea
         told = counts;
         standing.metrics.set_held(inlet.view().map_or(0, |view| view.held()));
         let node = standing.config.standing.node.as_ref().and_then(|name| standing.nodes.get(name));
-        caution.look(standing.clock.now(), node.as_deref(), &keeper);
+        if !standing.config.dry_run {
+            caution.look(standing.clock.now(), node.as_deref(), &keeper);
+        }
         tokio::time::sleep(seconds(1)).await;
     }
 }
@@ -68,32 +76,46 @@ struct Caution {
     is_going: bool,
     /// Since when every queue has been out of reach.
     cut_off_since: Option<Moment>,
-    steps_back: bool,
+    /// When the Lease is given up the next time, and how long after that again, while it stays so. The other one may be away just now.
+    again: Option<(Moment, Duration)>,
+    is_told: bool,
 }
 
 impl Caution {
-    fn asked(&mut self, now: Moment, asked: &Result<(), Unasked>) {
-        self.cut_off_since = matches!(asked, Err(Unasked { is_cut_off: true, .. })).then(|| self.cut_off_since.unwrap_or(now));
+    fn asked(&mut self, now: Moment, is_cut_off: bool) {
+        self.cut_off_since = is_cut_off.then(|| self.cut_off_since.unwrap_or(now));
+        self.again = self.cut_off_since.and(self.again.or(Some((now.plus(CUT_OFF), CUT_OFF))));
     }
 
-    /// Steps back once there is a reason, and bids as ever again when there is none any more. A node that is not there tells nothing.
+    /// Gives the Lease up where there is a reason, and bids as ever again when there is none any more. A node that is not there tells nothing.
     fn look(&mut self, now: Moment, node: Option<&Node>, keeper: &LeaseKeeper) {
-        self.is_going = node.map_or(self.is_going, is_doomed);
-        let is_cut_off = self.cut_off_since.is_some_and(|since| now.since_or_zero(since) >= CUT_OFF);
-        if self.steps_back == (self.is_going || is_cut_off) {
-            return;
+        let is_going = node.map_or(self.is_going, is_doomed);
+        let was_going = std::mem::replace(&mut self.is_going, is_going);
+        let is_due = self.again.is_some_and(|(at, _)| now >= at);
+        if is_due || (self.is_going && !was_going) {
+            // Who has given it up once keeps what it gets, unless it begins anew.
+            keeper.bid_normally();
+            keeper.yield_lease(RELUCTANCE);
+            self.is_told = true;
+        } else if self.is_told && !self.is_going && self.cut_off_since.is_none() {
+            keeper.bid_normally();
+            self.is_told = false;
         }
-        self.steps_back = !self.steps_back;
-        if !self.steps_back {
-            return keeper.bid_normally();
+        if is_due {
+            let pause = self.again.map_or(CUT_OFF, |(_, pause)| (pause * 2).min(SELDOM));
+            self.again = Some((now.plus(pause), pause));
+            self.say(keeper);
         }
-        if is_cut_off {
+    }
+
+    fn say(&self, keeper: &LeaseKeeper) {
+        let leads = matches!(&*keeper.leadership().borrow(), Leadership::Leader { .. });
+        if leads {
             warn!(
-                "No queue could be asked for {} s: another replica leads from here on, if there is one. Look at the role, the credentials and the network of this pod and of its node.",
-                CUT_OFF.as_secs()
+                since = self.cut_off_since.map(tracing::field::display),
+                "No queue can be asked: the Lease is given up, so that another replica leads if there is one. Look at the role, the credentials and the network of this pod and of its node."
             );
         }
-        keeper.yield_lease(RELUCTANCE);
     }
 }
 
@@ -110,8 +132,7 @@ fn is_doomed(node: &Node) -> bool {
 /// Queues that could not be asked.
 struct Unasked {
     why: String,
-    /// Not one could, though they may well be there: it may be this process alone (a node without the role or without a way out). Whoever gets
-    /// the Lease back keeps it, so two of them do not hand it to and fro.
+    /// Not one could, though they may well be there: it may be this process alone (a node without the role or without a way out).
     is_cut_off: bool,
 }
 

@@ -1,6 +1,6 @@
 //! Nodes, as far as Sundown looks at them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{IGNORE, InstanceId, Moment, PAUSE, RECORD, RELEASE, TAINT};
 
@@ -31,8 +31,8 @@ pub struct Node {
     pub unschedulable: bool,
     /// `spec.taints`, all of them: a merge patch replaces the whole list.
     pub taints: Vec<Taint>,
-    /// The labels that somebody asked the index to keep.
-    pub labels: BTreeMap<String, String>,
+    /// The labels that somebody asked the index to keep. Nodes of one kind share them: half a kilobyte each would be more than the rest.
+    pub labels: Arc<BTreeMap<String, String>>,
     /// The annotations under `sundown.dev/`.
     pub annotations: BTreeMap<String, String>,
     /// The `Ready` condition.

@@ -286,7 +286,10 @@ impl Machine {
         self.aim = aim;
         self.not_before = Moment::MIN;
         self.lose(Lost::GivenUp, effects);
-        self.is_stranded = false;
+        // To bid later is no news of another holder: what was kept open without a lease is kept open on.
+        if aim == Aim::Stop {
+            self.is_stranded = false;
+        }
     }
 
     /// Giving up is over when the lease is not ours and no write of ours that could make it so is unaccounted for.

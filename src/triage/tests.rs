@@ -79,7 +79,7 @@ fn node(name: &str, instance: Option<&str>) -> Node {
         boot_id: None,
         unschedulable: false,
         taints: Vec::new(),
-        labels: BTreeMap::new(),
+        labels: std::sync::Arc::default(),
         annotations: BTreeMap::new(),
         ready: Ready::True,
         ready_since: None,

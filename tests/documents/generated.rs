@@ -139,6 +139,10 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
     ("sundown_evictions", "answer", "operations.md#answers-to-evictions-and-deletions"),
     ("sundown_rejected_bodies", "reason", "operations.md#why-bodies-are-not-understood"),
     ("sundown_ready", "condition", "operations.md#probes"),
+    ("sundown_dlq_messages", "queue", "operations.md#dead-letters"),
+    ("sundown_drains_started_by_group", "group", "operations.md#by-place"),
+    ("sundown_drains_started_by_group", "zone", "operations.md#by-place"),
+    ("sundown_drains_started_by_group", "type", "operations.md#by-place"),
 ];
 
 /// What stands between backquotes, with commas between.

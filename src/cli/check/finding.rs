@@ -78,7 +78,7 @@ impl Finding {
             }
             Outcome::Gone => Self::no(point, about, says, "look at its name, its region and its account"),
             Outcome::Timeout | Outcome::Unreachable => {
-                Self::cannot_tell(point, about, says, "look at the network: the points `host` and `proxy`, VPC endpoints, network policies")
+                Self::no(point, about, says, "look at the network: the points `host` and `proxy`, VPC endpoints, network policies, security groups")
             }
             Outcome::Ok | Outcome::Throttled | Outcome::Server | Outcome::Rejected => Self::cannot_tell(point, about, says, "ask again in a minute"),
         }
@@ -88,7 +88,7 @@ impl Finding {
     pub(super) fn of_look_up(point: &'static str, about: impl Into<String>, error: &AwsError) -> Self {
         let finding = Self::of_error(point, about, error).advice();
         if error.outcome() != Outcome::Denied {
-            return finding;
+            return Self { answer: Answer::CannotTell, ..finding };
         }
         let remedy = format!(
             "to know it, give the role the policy for look-ups ({}): `permissions = {{ check = true }}` in the Terraform module",

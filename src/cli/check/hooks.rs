@@ -37,7 +37,8 @@ pub(super) fn judge(group: &Group, hooks: &[Hook], globs: &HookGlobs, drain_time
     for other in hooks.iter().filter(|h| !globs.cover(&h.hook) && !EKS.contains(&h.hook.as_str())) {
         let says =
             format!("hook {} ({}) is not ours: whoever made it must answer it, and its instances wait for both", other.hook, other.transition.word());
-        found.push(Finding::yes("hook.others", name, says));
+        let remedy = "nothing, if it is meant to be so; else look at --lifecycle-hook";
+        found.push(Finding::cannot_tell("hook.others", name, says, remedy).advice());
     }
     found
 }
@@ -144,8 +145,8 @@ mod tests {
             (vec![short], &[], None, vec![("hook.timeout", Answer::No, false)]),
             (vec![ours.clone(), launch], &[], None, vec![good, ("hook.default", Answer::No, false)]),
             (vec![hook("Terminate-LC-Hook", Terminating)], &[], None, vec![none]),
-            (vec![ours.clone(), hook("backup", Terminating)], &["sundown*"], None, vec![good, ("hook.others", Answer::Yes, true)]),
-            (vec![hook("backup", Terminating)], &["sundown*"], None, vec![none, ("hook.others", Answer::Yes, true)]),
+            (vec![ours.clone(), hook("backup", Terminating)], &["sundown*"], None, vec![good, ("hook.others", Answer::CannotTell, false)]),
+            (vec![hook("backup", Terminating)], &["sundown*"], None, vec![none, ("hook.others", Answer::CannotTell, false)]),
         ] {
             assert_eq!(told(&hooks, globs, timeout), expected, "{hooks:?} {globs:?} {timeout:?}");
         }

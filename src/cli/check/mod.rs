@@ -15,7 +15,7 @@ use clap::{Args, ValueEnum};
 
 use self::{
     cluster::Own,
-    finding::{Finding, Report},
+    finding::{Answer, Finding, Report},
 };
 use super::people::{block_on, uuid};
 use crate::{
@@ -106,7 +106,8 @@ impl Check<'_> {
             self.found.push(network::look_up(&origin, proxy).await);
         }
         self.outlets(proxy).await;
-        self.found.push(network::judge_clock(self.clients.clock().skew()));
+        let has_answered = self.found.iter().any(|f| f.point == "credentials" && f.answer == Answer::Yes);
+        self.found.push(network::judge_clock(has_answered.then(|| self.clients.clock().skew())));
         self.found
     }
 
@@ -247,7 +248,12 @@ impl Check<'_> {
         };
         if groups.is_empty() {
             let says = format!("no group has the tag kubernetes.io/cluster/{cluster} or eks:cluster-name={cluster}");
-            self.found.push(Finding::no(POINT, &cluster, says, "look at --cluster-name and the region, or tag the groups").advice());
+            self.found.push(Finding::no(
+                POINT,
+                &cluster,
+                says,
+                "look at --cluster-name and the region, or tag the groups: the role may answer the hooks of tagged ones only",
+            ));
             return;
         }
         self.found.push(Finding::yes(POINT, cluster, format!("{} Auto Scaling groups are tagged for it", groups.len())));

@@ -85,8 +85,11 @@ fn is_private(address: &IpAddr) -> bool {
 }
 
 /// How far AWS's clock is ahead of ours.
-pub(super) fn judge_clock(skew: SignedDuration) -> Finding {
+pub(super) fn judge_clock(skew: Option<SignedDuration>) -> Finding {
     const POINT: &str = "clock";
+    let Some(skew) = skew else {
+        return Finding::cannot_tell(POINT, "", "AWS has not answered, so its time is not known", "mend the point credentials first");
+    };
     let apart = format!("AWS's clock differs by {} s", skew.as_secs());
     match skew {
         SignedDuration::ZERO => Finding::yes(POINT, "", "it agrees with AWS's to 2 s"),
@@ -216,8 +219,13 @@ mod tests {
         for (skew, expected) in
             [(0, (Answer::Yes, true)), (3, (Answer::No, false)), (-200, (Answer::No, false)), (241, (Answer::No, true)), (-300, (Answer::No, true))]
         {
-            assert_eq!(told(&judge_clock(SignedDuration::from_secs(skew))), expected, "{skew}");
+            assert_eq!(told(&judge_clock(Some(SignedDuration::from_secs(skew)))), expected, "{skew}");
         }
+    }
+
+    #[test]
+    fn a_clock_that_was_never_heard_is_not_said_to_agree() {
+        assert_eq!(told(&judge_clock(None)), (Answer::CannotTell, true));
     }
 
     #[test]

@@ -243,3 +243,16 @@ fn the_actions_that_are_ours_are_those_that_are_called() {
     let ours: BTreeSet<_> = always::RIGHTS.iter().filter(|r| r.ours).map(|r| r.action.to_owned()).collect();
     assert_eq!(ours, Api::ALL.iter().map(|api| api.permission()).collect());
 }
+
+#[test]
+fn what_would_keep_sundown_from_draining_or_from_starting_is_to_be_done() {
+    let todo = |ours: &Ours, word: &str| ours.to_do.iter().any(|line| line.contains(word));
+    // NTH's default tag is on instances that somebody has tagged for its queue mode, and in IMDS mode nobody had a reason to.
+    let imds = ours("enableSpotInterruptionDraining: true\n");
+    assert!(imds.imds_mode && imds.values["config"].get("managedTag").is_none() && !todo(&imds, "managedTag"), "{:?}", imds.values);
+    let queue = ours(SMALL);
+    assert!(todo(&queue, "without the tag aws-node-termination-handler/managed are left alone"), "{:?}", queue.to_do);
+    // Secrets are not found across namespaces.
+    assert!(todo(&ours(CHAT), "the Secret slack") && todo(&ours(CHAT), "kubectl -n kube-system get secret slack"));
+    assert!(todo(&ours(LARGE), "imagePullSecrets"));
+}

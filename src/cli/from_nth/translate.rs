@@ -106,8 +106,19 @@ fn nodes(given: &Given, ours: &mut Ours) {
     if matches!(check.as_deref(), Some("false" | "0" | "f" | "F" | "FALSE" | "False")) {
         return;
     }
-    ours.set("config.managedTag", tag.unwrap_or_else(|| "aws-node-termination-handler/managed".to_owned()));
+    let tag = tag.unwrap_or_else(|| MANAGED.to_owned());
+    // In IMDS mode nobody looked at tags, so nobody will have set this one.
+    if given.is_imds && tag == MANAGED {
+        return;
+    }
+    ours.do_this(format!(
+        "config.managedTag: interruptions of instances without the tag {tag} are left alone. See that all that are to be drained carry it, or take the setting away: the cluster's own tag is enough for Sundown"
+    ));
+    ours.set("config.managedTag", tag);
 }
+
+/// The tag that NTH looks for unless it is told another.
+const MANAGED: &str = "aws-node-termination-handler/managed";
 
 fn drain(given: &Given, ours: &mut Ours) {
     let of_node = given.number("nodeTerminationGracePeriod").filter(|s| *s != 120 && *s > 0);
@@ -198,6 +209,9 @@ const CARRIED: &[(&str, &str)] = &[
 ];
 
 fn pod(given: &Given, ours: &mut Ours) {
+    if given.get("image.pullSecrets").and_then(Value::as_array).is_some_and(|names| !names.is_empty()) {
+        ours.do_this("imagePullSecrets: these Secrets are where NTH runs; Sundown's namespace needs them too");
+    }
     for (theirs, path) in CARRIED {
         if let Some(value) = given.get(theirs).filter(|v| super::table::of_value(theirs).is_some_and(|row| row.default != plain(v))) {
             ours.set(path, value.clone());

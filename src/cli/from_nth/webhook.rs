@@ -28,6 +28,9 @@ const TEMPLATE: &str = "/etc/sundown/template";
 pub(super) fn translate(given: &Given, ours: &mut Ours) {
     let from_secret = given.text("webhookURLSecretName").map(|name| json!({ "secretKeyRef": { "name": name, "key": "webhookurl" } }));
     let from_secret = from_secret.or_else(|| given.elsewhere.get("webhookURL").cloned());
+    if let Some(name) = given.text("webhookURLSecretName") {
+        ours.do_this(format!("the Secret {name}, which is where NTH runs, in Sundown's namespace too: {}", copy("secret", &name)));
+    }
     match (from_secret, given.text("webhookURL")) {
         (Some(from), _) => ours.push("extraEnv", json!({ "name": "SUNDOWN_WEBHOOK_URL", "valueFrom": from })),
         (None, Some(url)) => {
@@ -45,6 +48,13 @@ pub(super) fn translate(given: &Given, ours: &mut Ours) {
     }
     headers(given, ours);
     template(given, ours);
+}
+
+/// How an object gets into another namespace: pods that name one which is not there do not start.
+fn copy(kind: &str, name: &str) -> String {
+    format!(
+        "`kubectl -n kube-system get {kind} {name} -o json | jq 'del(.metadata)+{{metadata:{{name:\"{name}\"}}}}' | kubectl -n sundown apply -f -`"
+    )
 }
 
 /// The host, where only the cluster's own DNS can know it.
@@ -76,6 +86,7 @@ fn headers(given: &Given, ours: &mut Ours) {
 
 fn template(given: &Given, ours: &mut Ours) {
     if let Some(name) = given.text("webhookTemplateConfigMapName") {
+        ours.do_this(format!("the ConfigMap {name}, which is where NTH runs, in Sundown's namespace too: {}", copy("configmap", &name)));
         let key = given.text("webhookTemplateConfigMapKey").unwrap_or_else(|| "template".to_owned());
         ours.push("extraVolumes", json!({ "name": "webhook-template", "configMap": { "name": name } }));
         ours.push("extraVolumeMounts", json!({ "name": "webhook-template", "mountPath": TEMPLATE, "readOnly": true }));

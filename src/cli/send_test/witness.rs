@@ -8,7 +8,7 @@ use kube::{Api, Client, api::ListParams};
 use tokio::time::Instant;
 
 use crate::{
-    cluster::{ConnectOptions, connect},
+    cluster::{ConnectOptions, EventReason, connect},
     config::KubeArgs,
     domain::{InstanceId, seconds, with_causes},
 };
@@ -18,9 +18,9 @@ const LIMIT: Duration = seconds(10);
 /// How often Events are looked at.
 const EVERY: Duration = seconds(1);
 /// Told of every test that is not acted on.
-const TOLD: &str = "TestReceived";
+const TOLD: &str = EventReason::TestReceived.as_str();
 /// Told of one that is acted on as of any other interruption.
-const ACTED_ON: &str = "InterruptionAccepted";
+const ACTED_ON: &str = EventReason::InterruptionAccepted.as_str();
 
 /// Looks for what is told of one test.
 pub(super) struct Witness {

@@ -3,7 +3,12 @@
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 use kube::core::{
     Request,
@@ -49,7 +54,34 @@ const SHARED: Duration = Duration::from_secs(1);
 /// The longest that a LIST past the index may take, waiting for an earlier one included.
 const LIST: Duration = Duration::from_mins(1);
 
-struct Nodes(KeepLabels);
+/// So many sets of labels are shared. Where labels tell nearly every node from all others (its name) nothing would be gained.
+const SHARED_LABELS: usize = 1000;
+
+struct Nodes {
+    keep: KeepLabels,
+    labels: std::sync::Mutex<BTreeSet<Arc<BTreeMap<String, String>>>>,
+}
+
+impl Nodes {
+    fn new(keep: KeepLabels) -> Self {
+        Self { keep, labels: std::sync::Mutex::default() }
+    }
+
+    /// The same labels, of another Node if one has them too.
+    fn share(&self, labels: &mut Arc<BTreeMap<String, String>>) {
+        let mut known = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(same) = known.get(labels) {
+            *labels = Arc::clone(same);
+            return;
+        }
+        if known.len() >= SHARED_LABELS {
+            known.retain(|labels| Arc::strong_count(labels) > 1);
+        }
+        if known.len() < SHARED_LABELS {
+            known.insert(Arc::clone(labels));
+        }
+    }
+}
 
 const WORDS: mirror::Words = mirror::Words { fails: "the watch of nodes fails", is_well_again: "the watch of nodes is well again" };
 
@@ -57,7 +89,9 @@ impl Decode for Nodes {
     type Object = Node;
 
     fn decode(&self, json: &str) -> Result<Decoded<Node>, serde_json::Error> {
-        slim::node(json, &self.0).map(Decoded::Whole)
+        let mut node = slim::node(json, &self.keep)?;
+        self.share(&mut node.labels);
+        Ok(Decoded::Whole(node))
     }
 }
 
@@ -128,7 +162,7 @@ impl NodeIndex {
     #[must_use]
     pub fn start(cluster: &Cluster, keep: KeepLabels) -> Self {
         let mirror = Arc::new(Mirror::default());
-        let watch = cluster.spawner().spawn_scoped(mirror::keep(cluster.clone(), collection(), Nodes(keep.clone()), mirror.clone(), WORDS));
+        let watch = cluster.spawner().spawn_scoped(mirror::keep(cluster.clone(), collection(), Nodes::new(keep.clone()), mirror.clone(), WORDS));
         Self(Arc::new(Inner { cluster: cluster.clone(), keep, mirror, fresh: Mutex::new(None), _watch: watch }))
     }
 
@@ -205,7 +239,7 @@ impl NodeIndex {
     }
 
     async fn list(&self) -> Result<Vec<Arc<Node>>, ClusterError> {
-        let listed = Reader::new(&self.0.cluster, Nodes(self.0.keep.clone())).list(&collection()).await?;
+        let listed = Reader::new(&self.0.cluster, Nodes::new(self.0.keep.clone())).list(&collection()).await?;
         match listed.unreadable.first() {
             Some(bad) => Err(ClusterError::silent(Target::ListNodes.action(), "", Problem::Unreadable, format!("Node {} cannot be read", bad.name))),
             None => Ok(listed.objects.into_iter().map(Arc::new).collect()),

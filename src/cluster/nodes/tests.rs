@@ -59,6 +59,21 @@ async fn c40_nodes_are_found_by_either_form_of_provider_id() {
     assert_eq!(known.taints[0].time_added.as_deref(), Some("2026-01-01T00:00:00Z"));
 }
 
+/// Five thousand copies of a zone, a type and a group would take more memory than everything else of the Nodes.
+#[tokio::test(start_paused = true)]
+async fn nodes_with_the_same_labels_share_them() {
+    let fake = Fake::default();
+    for (name, pool) in [("a", "blue"), ("b", "blue"), ("c", "green")] {
+        let mut node = node(name, "");
+        node["metadata"]["labels"]["pool"] = pool.into();
+        fake.put(NODES, node);
+    }
+    let index = started(&fake).await;
+    let labels = |name: &str| Arc::clone(&index.get(&name.into()).unwrap().labels);
+    assert!(Arc::ptr_eq(&labels("a"), &labels("b")) && !Arc::ptr_eq(&labels("a"), &labels("c")));
+    assert_eq!((labels("b")["pool"].as_str(), labels("c")["pool"].as_str()), ("blue", "green"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn two_nodes_of_one_instance_are_both_found() {
     let fake = Fake::default();

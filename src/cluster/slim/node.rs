@@ -1,6 +1,6 @@
 //! Nodes.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Deserializer};
 
@@ -94,7 +94,7 @@ pub(in crate::cluster) fn node(json: &str, keep: &KeepLabels) -> Result<Node, se
         boot_id: Some(status.node_info.boot_id).filter(|id| !id.is_empty()),
         unschedulable: spec.unschedulable,
         taints: spec.taints,
-        labels: labels.map(|(Text(key), Text(value))| (key.into_owned(), value.into_owned())).collect(),
+        labels: Arc::new(labels.map(|(Text(key), Text(value))| (key.into_owned(), value.into_owned())).collect()),
         annotations: metadata.annotations,
         ready,
         ready_since: condition.and_then(|c| moment(&c.last_transition_time)),

@@ -32,6 +32,8 @@ const LINGER: Duration = Duration::from_millis(500);
 const TRY: Duration = seconds(5);
 /// How long a batch is tried at most.
 const PATIENCE: Duration = seconds(60);
+/// The shortest pause between two tries, whatever a collector asks for.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause that a collector may ask for.
 const LONGEST_PAUSE: Duration = seconds(30);
 /// So much of an answer is read.
@@ -116,8 +118,8 @@ impl Exporter {
                 }
                 Tried::Refused(why) => (why, PATIENCE),
                 Tried::Again(why, asked) => {
-                    let jitter = self.parts.random.jitter(seconds(1 << attempt.min(4))).max(Duration::from_millis(250));
-                    (why, asked.unwrap_or(jitter).min(LONGEST_PAUSE))
+                    let jitter = self.parts.random.jitter(seconds(1 << attempt.min(4)));
+                    (why, asked.unwrap_or(jitter).clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
                 }
             };
             if begun.elapsed() + pause >= PATIENCE {

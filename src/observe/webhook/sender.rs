@@ -38,6 +38,8 @@ const TRY: Duration = seconds(5);
 const PATIENCE: Duration = seconds(60);
 /// …and how often.
 const TRIES: u32 = 5;
+/// The shortest pause between two tries, whatever a server asks for.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause that a server may ask for.
 const LONGEST_PAUSE: Duration = seconds(30);
 /// So many messages are remembered as sent.
@@ -214,7 +216,7 @@ impl Sender {
                 Ok(Answer { status, .. }) => return self.give_up(notice, &format!("it answers {status}, which no second try changes")),
                 Err(why) => (why, None),
             };
-            let pause = pause.unwrap_or_else(|| self.random.jitter(seconds(1 << attempt.min(4))).max(Duration::from_millis(250))).min(LONGEST_PAUSE);
+            let pause = pause.unwrap_or_else(|| self.random.jitter(seconds(1 << attempt.min(4)))).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
             if attempt >= TRIES || begun.elapsed() + pause >= PATIENCE {
                 return self.give_up(notice, &why);
             }

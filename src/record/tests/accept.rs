@@ -64,7 +64,7 @@ fn the_label_is_set_when_asked_and_a_foreign_value_stays() {
     assert_eq!(fresh.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).map(String::as_str), Some(EXCLUDED_BY_US));
 
     let mut labelled = node();
-    labelled.labels.insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), "theirs".into());
+    std::sync::Arc::make_mut(&mut labelled.labels).insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), "theirs".into());
     let Accept::Patch { excludes, record, body, .. } = accept(&labelled, &spot("e1", 0), at(1), &asked) else { panic!() };
     assert!(!excludes && record.before.excluded);
     assert_eq!(apply(&labelled, &body).labels, labelled.labels);

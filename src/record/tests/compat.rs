@@ -65,7 +65,7 @@ fn a_released_node_keeps_them_as_it_keeps_ours() {
 fn what_nth_itself_left_behind_stays() {
     let mut before = node();
     before.taints.push(taint("aws-node-termination-handler/spot-itn", "spot-itn-event-old", "NoSchedule"));
-    before.labels.insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), "aws-node-termination-handler".into());
+    std::sync::Arc::make_mut(&mut before.labels).insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), "aws-node-termination-handler".into());
     for asked in [ASKED, AcceptOptions { exclude: true, ..AcceptOptions::default() }] {
         let open = take_on_with(&before, &spot("e1", 0), 1, &asked).unwrap();
         assert_eq!(theirs(&open), [("spot-itn", "spot-itn-event-old", "NoSchedule")], "one a key");

@@ -28,7 +28,7 @@ fn s23_a_node_cordoned_by_a_person_before_stays_cordoned_and_only_our_label_goes
     let mut cordoned = node();
     cordoned.unschedulable = true;
     let mut labelled = node();
-    labelled.labels.insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), "theirs".into());
+    std::sync::Arc::make_mut(&mut labelled.labels).insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), "theirs".into());
     let mut bare = node();
     bare.taints.clear();
     for before in [node(), cordoned, labelled, bare] {
@@ -142,7 +142,7 @@ fn the_label_has_a_patch_of_its_own() {
     assert_eq!(out.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).map(String::as_str), Some(EXCLUDED_BY_US));
     assert_eq!(exclude(&out), None);
     let mut theirs = bare;
-    theirs.labels.insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), String::new());
+    std::sync::Arc::make_mut(&mut theirs.labels).insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), String::new());
     assert_eq!(exclude(&theirs), None);
 }
 

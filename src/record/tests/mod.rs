@@ -35,7 +35,7 @@ pub(super) fn node() -> Node {
         boot_id: Some("boot-1".into()),
         unschedulable: false,
         taints: vec![taint("dedicated", "gpu", "NoExecute")],
-        labels: [("zone".to_owned(), "a".to_owned())].into(),
+        labels: std::sync::Arc::new([("zone".to_owned(), "a".to_owned())].into()),
         annotations: [("sundown.dev/other".to_owned(), "kept".to_owned())].into(),
         ready: Ready::True,
         ready_since: None,
@@ -90,7 +90,7 @@ pub(super) fn apply(node: &Node, patch: &Value) -> Node {
         resource_version: next.to_string(),
         unschedulable: doc["spec"]["unschedulable"].as_bool().unwrap_or_default(),
         taints: serde_json::from_value(doc["spec"]["taints"].clone()).unwrap_or_default(),
-        labels: read(&doc["metadata"]["labels"]),
+        labels: std::sync::Arc::new(read(&doc["metadata"]["labels"])),
         annotations: read(&doc["metadata"]["annotations"]),
         ..node.clone()
     }

@@ -34,7 +34,7 @@ fn nodes() -> impl Strategy<Value = Node> {
     (any::<bool>(), taints, label).prop_map(|(unschedulable, taints, label)| Node {
         unschedulable,
         taints: taints.into_iter().map(|(key, value, effect)| Taint { key, value, effect, time_added: None }).collect(),
-        labels: label.into_iter().map(|v| (EXCLUDE_FROM_LOAD_BALANCERS.to_owned(), v)).collect(),
+        labels: std::sync::Arc::new(label.into_iter().map(|v| (EXCLUDE_FROM_LOAD_BALANCERS.to_owned(), v)).collect()),
         ..node()
     })
 }

@@ -3,7 +3,7 @@ use super::*;
 fn named(name: &str, labelled: bool, ready: Ready) -> Node {
     let mut node = Node { name: name.into(), ready, ..node() };
     if labelled {
-        node.labels.insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), "anybody".into());
+        std::sync::Arc::make_mut(&mut node.labels).insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), "anybody".into());
     }
     node
 }

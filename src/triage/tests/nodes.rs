@@ -52,7 +52,7 @@ fn an_event_of_another_hook_gets_no_drain_no_beat_and_no_completion_whatever_is_
 fn c36_a_node_that_is_not_ours_to_touch_is_never_written_to() {
     let labelled = |key: &str, value: &str| {
         let mut n = node("n", Some(INSTANCE));
-        n.labels.insert(key.to_owned(), value.to_owned());
+        std::sync::Arc::make_mut(&mut n.labels).insert(key.to_owned(), value.to_owned());
         n
     };
     let mut ignored = node("n", Some(INSTANCE));

@@ -20,7 +20,7 @@ fn nodes() -> impl Strategy<Value = Vec<Arc<Node>>> {
                 n.annotations.insert(IGNORE.to_owned(), "true".to_owned());
             }
             if karpenter {
-                n.labels.insert("karpenter.sh/nodepool".to_owned(), "x".to_owned());
+                std::sync::Arc::make_mut(&mut n.labels).insert("karpenter.sh/nodepool".to_owned(), "x".to_owned());
             }
             Arc::new(n)
         },

@@ -111,7 +111,7 @@ async fn a_leader_whose_own_node_has_no_provider_id_gives_the_lease_up_too() {
 
 /// A replica without the role, or whose zone has no way out, hears nothing and can answer no hook.
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_cannot_reach_its_queue_lets_another_one_lead_and_two_of_them_do_not_hand_it_to_and_fro() {
+async fn a_leader_that_cannot_reach_its_queue_lets_another_one_lead_and_two_of_them_hand_it_over_seldom() {
     for fault in [AwsFault::AccessDenied, AwsFault::Cut, AwsFault::Hang] {
         let stage = Stage::new(79);
         let instances = stage.group(1, 300);
@@ -123,15 +123,19 @@ async fn a_leader_that_cannot_reach_its_queue_lets_another_one_lead_and_two_of_t
         // Asked every 30 s while all is well, every 5 s then, for a minute.
         stage.pass(60).await;
         assert!(leads(&first), "{fault:?}: a bad minute is no reason");
-        stage.until(60, "the second leads", || leads(&second)).await;
+        stage.until(180, "the second leads", || leads(&second)).await;
         assert!(!leads(&first));
-        // The other finds out as well, and gives it up once.
-        stage.pass(60).await;
-        let (leader, standby) = if leads(&first) { (&first, &second) } else { (&second, &first) };
-        for _ in 0..30 {
+        // Nobody reaches it. Each lets the other try now and then, and less and less often; somebody leads nearly always.
+        let (mut changes, mut leader, mut nobody) = (0, false, 0);
+        for _ in 0..360 {
             stage.pass(10).await;
-            assert!(leads(leader) && !leads(standby), "{fault:?}: nobody reaches it; who has got the Lease keeps it");
+            changes += u32::from(std::mem::replace(&mut leader, leads(&first)) != leads(&first));
+            nobody += u32::from(!leads(&first) && !leads(&second));
         }
+        assert!(
+            (2..=24).contains(&changes) && nobody <= 12,
+            "{fault:?}: {changes} changes of leader in an hour, nobody led at {nobody} of 360 looks"
+        );
         stage.world.aws.end_faults();
         stage.world.aws.terminate(&instances[0], true);
         stage.until(120, "the action is completed", || stage.is_over(&instances[0])).await;
