@@ -170,8 +170,10 @@ async fn what_is_away_keeps_no_other_point_from_being_asked() {
     let nowhere = format!("http://{}", loopback().await.unwrap().local_addr().unwrap());
     let report = stage.check(&["--aws-endpoint-url", &nowhere]).await;
     for point in ["credentials", "queue", "instances", "groups"] {
-        assert_eq!(report.at(point)["answer"], "cannot-tell", "{:#?}", report.findings);
+        assert_eq!((&report.at(point)["answer"], &report.at(point)["needed"]), (&json!("no"), &json!(true)), "{:#?}", report.findings);
     }
+    // A network that is shut must not look like one that nobody could ask.
+    assert_eq!((report.at("clock")["answer"].as_str(), report.code), (Some("cannot-tell"), Some(1)));
     assert_eq!(report.at("rights")["answer"], "yes");
 }
 
@@ -212,7 +214,7 @@ async fn calls_go_through_the_proxy_and_no_proxy_is_kept_to() {
     assert!(report.at("host")["says"].as_str().unwrap().contains(&format!("through {proxy}")), "{}", report.at("host"));
     let named = [("HTTP_PROXY", proxy.as_str()), ("NO_PROXY", "127.0.0.1,.example.test,169.254.170.23,fd00:ec2::23,169.254.169.254")];
     let report = stage.check_with(&["--aws-endpoint-url", elsewhere], &named).await;
-    assert_eq!((report.at("proxy")["answer"].as_str(), report.at("queue")["answer"].as_str()), (Some("yes"), Some("cannot-tell")));
+    assert_eq!((report.at("proxy")["answer"].as_str(), report.at("queue")["answer"].as_str()), (Some("yes"), Some("no")));
     assert_eq!((report.at("host")["answer"].as_str(), report.at("host")["about"].as_str()), (Some("no"), Some("aws.example.test")));
     let pod_identity = [through[0], through[1], ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://169.254.170.23/v1/credentials")];
     let report = stage.check_with(&["--receive"], &pod_identity).await;
