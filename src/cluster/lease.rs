@@ -250,12 +250,12 @@ impl LeaseKeeper {
     }
 
     /// Gives the lease up once, so that another may have it, and bids from now on only for one that has been free for this long: for a
-    /// process whose own node drains. Again and again it changes nothing.
+    /// process whose own node drains, or that reaches no queue. Again and again it changes nothing.
     pub fn yield_lease(&self, bid_again_after: Duration) {
         self.tell(Input::Yield(bid_again_after));
     }
 
-    /// Bids as ever again: the own node does not drain any more.
+    /// Bids as ever again: there is no reason any more to let another go first.
     pub fn bid_normally(&self) {
         self.tell(Input::Eager);
     }

@@ -139,12 +139,15 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
         (&["--otlp-headers-file", "h"], "--otlp-endpoint", "not given", "nobody to send to"),
         (&["--otlp-endpoint", "collector"], "--otlp-endpoint", "`collector`", if cfg!(feature = "otlp") { ":4318" } else { "the feature `otlp`" }),
         #[cfg(feature = "otlp")]
+        (&["--otlp-endpoint", "https://user:S3CR3T@collector:4318"], "--otlp-endpoint", "`(not shown)`", "--otlp-headers-file"),
+        #[cfg(feature = "otlp")]
         (&["--otlp-endpoint", "https://collector:4318"], "", "", ""),
         #[cfg(not(feature = "otlp"))]
         (&["--otlp-endpoint", "https://collector:4318"], "--otlp-endpoint", "collector:4318`", "this build sends no traces"),
         (&["--queue-url", QUEUE, "--dlq-url", QUEUE], "--dlq-url", QUEUE, "redrive policy"),
         (&["--dlq-url", other, "--dlq-url", other], "--dlq-url", other, "once"),
         (&["--dlq-url", other], "", "", ""),
+        (&["--dlq-url", other, "--dlq-url", "https://sqs.eu-west-3.amazonaws.com/2/nodes"], "--dlq-url", other, "one series"),
         (&["--drain-timeout", "30s", "--deadline-margin", "30s"], "--deadline-margin", "`30s`", "--drain-timeout 30s"),
         (&["--max-evictions", "4"], "--max-evictions-per-budget", "`8`", "--max-evictions 4"),
         (&["--lease-renew-deadline", "15s"], "--lease-renew-deadline", "`15s`", "--lease-duration (15s)"),

@@ -125,6 +125,11 @@ fn queue(args: &RunArgs) -> Result<QueueConfig, ConfigError> {
         if !seen.insert(&url.url) {
             return Err(ConfigError::new("dlq-url", Some(&url.url), "given twice; name each queue once"));
         }
+        let name = |url: &str| url.rsplit('/').next().unwrap_or_default().to_owned();
+        if q.dlq_url.iter().any(|other| other.url != url.url && name(&other.url) == name(&url.url)) {
+            let remedy = "two of the same name would be told as one series; name one of them, or give queues other names";
+            return Err(ConfigError::new("dlq-url", Some(&url.url), remedy));
+        }
     }
     Ok(QueueConfig {
         urls: q.queue_url.clone(),
@@ -312,8 +317,13 @@ fn traces(args: &RunArgs) -> Result<Option<traces::Settings>, ConfigError> {
         let remedy = "this build sends no traces; take one that was built with the feature `otlp`, as it is by default, or take the setting away";
         return Err(ConfigError::new("otlp-endpoint", Some(&text), remedy));
     }
+    let parsed = url::Url::parse(&text).ok();
+    if parsed.as_ref().is_some_and(|u| !u.username().is_empty() || u.password().is_some()) {
+        let remedy = "a name or a password in a URL is shown wherever the URL is, and is not sent; give the collector's token in --otlp-headers-file";
+        return Err(ConfigError::new("otlp-endpoint", Some("(not shown)"), remedy));
+    }
     // OTLP over gRPC has no path, and another port: 4317 is where it listens.
-    let fine = url::Url::parse(&text).is_ok_and(|u| matches!(u.scheme(), "http" | "https") && u.host_str().is_some() && u.query().is_none());
+    let fine = parsed.is_some_and(|u| matches!(u.scheme(), "http" | "https") && u.host_str().is_some() && u.query().is_none());
     if !fine {
         return Err(ConfigError::new("otlp-endpoint", Some(&text), "not an http(s) URL; use one such as http://collector.example.com:4318"));
     }

@@ -201,7 +201,7 @@ impl Foreman {
         self.courses.get_mut(node)?.trace.as_deref_mut()
     }
 
-    /// The lease was given up when the drain of our own node began (`service::look_after`); if nobody else took it, our pod goes all the same.
+    /// The lease was given up when the drain of our own node began (`upkeep`); if nobody else took it, our pod goes all the same.
     pub(super) fn tell_only_own_left(node: &NodeName) {
         info!(node = %node, "Only our own pod is left on the node.");
     }

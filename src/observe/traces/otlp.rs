@@ -143,7 +143,8 @@ impl Exporter {
         let asked = async {
             let reply = self.http.exchange(&Secret::new(settings.endpoint.clone()), &headers, SdkBody::from(body)).await?;
             let Reply { status, retry_after, body } = reply;
-            let body = Limited::new(body, ANSWER).collect().await.map_err(|error| error.to_string())?.to_bytes();
+            // What was taken is not sent again because of what is said about it.
+            let body = Limited::new(body, ANSWER).collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
             Ok::<_, String>((status, retry_after, body))
         };
         match tokio::time::timeout(TRY, asked).await {
