@@ -9,6 +9,7 @@ use aws_smithy_http_client::{
     tls::{Provider, TlsContext, TrustStore, rustls_provider::CryptoMode},
 };
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
+use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 use rustls::{
     RootCertStore,
     pki_types::{CertificateDer, pem::PemObject as _},
@@ -36,9 +37,6 @@ pub enum Unusable {
         "the endpoint of AWS is `{0}` (--aws-endpoint-url, AWS_ENDPOINT_URL or the profile), which is no URL; give one such as https://vpce.example.com, or take it away"
     )]
     Endpoint(String),
-    /// An endpoint of one service that is empty: the SDK takes it for one.
-    #[error("{0} is empty; give a URL, or take the variable away")]
-    Empty(String),
     /// A region that cannot be one.
     #[error("the region is `{0}` (AWS_REGION, AWS_DEFAULT_REGION or the profile), which is none; give one such as eu-west-1")]
     Region(String),
@@ -64,27 +62,29 @@ pub struct BadBundle {
 /// No credentials are asked for before the first call. Asks nobody unless neither the argument nor environment nor profile
 /// names a region. Errs when the file of certificates, an endpoint or the region cannot be used.
 pub async fn load(options: &Options) -> Result<SdkConfig, Unusable> {
-    no_empty_endpoint(std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))))?;
     judged(loaded(options, http_client(bundle(&|name| std::env::var_os(name).map(Into::into))?)).await)
 }
 
 /// The same, where every host that is asked is noted in `hosts`.
 pub async fn load_watched(options: &Options, hosts: &Hosts) -> Result<SdkConfig, Unusable> {
-    no_empty_endpoint(std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))))?;
     let http = http_client(bundle(&|name| std::env::var_os(name).map(Into::into))?);
     judged(loaded(options, hosts.watch(http)).await)
 }
 
-/// The endpoint of one service: the SDK panics at one that is empty.
-fn no_empty_endpoint(variables: impl Iterator<Item = (String, String)>) -> Result<(), Unusable> {
-    let empty = |(name, value): &(String, String)| name.starts_with("AWS_ENDPOINT_URL_") && value.trim().is_empty();
-    { variables }.find(empty).map_or(Ok(()), |(name, _)| Err(Unusable::Empty(name)))
+/// What the environment and the profile say of single services and of all, without what is empty: the SDK's clients panic at an endpoint that is.
+#[derive(Debug)]
+struct NotEmpty(SdkConfig);
+
+impl LoadServiceConfig for NotEmpty {
+    fn load_config(&self, key: ServiceConfigKey<'_>) -> Option<String> {
+        self.0.service_config()?.load_config(key).filter(|value| !value.trim().is_empty())
+    }
 }
 
 /// What is empty counts as not given (an empty key of a ConfigMap); what cannot be used is refused here, where it can be named.
 fn judged(base: SdkConfig) -> Result<SdkConfig, Unusable> {
     let (region, url) = (base.region().map(|r| r.as_ref().to_owned()), base.endpoint_url().map(str::to_owned));
-    let mut builder = base.into_builder();
+    let mut builder = base.to_builder().service_config(NotEmpty(base));
     match region {
         Some(region) if region.trim().is_empty() => drop(builder.set_region(None)),
         Some(region) if !region.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') => return Err(Unusable::Region(region)),
@@ -210,6 +210,15 @@ mod tests {
         assert_eq!(identity(&url, read).await.unwrap().arn, "arn:aws:iam::1:user/x");
     }
 
+    #[derive(Debug)]
+    struct Says(&'static str);
+
+    impl LoadServiceConfig for Says {
+        fn load_config(&self, _: ServiceConfigKey<'_>) -> Option<String> {
+            Some(self.0.to_owned())
+        }
+    }
+
     #[test]
     fn endpoints_and_regions_that_are_empty_are_not_given_and_bad_ones_are_named() {
         let base = |region: &str, url: &str| {
@@ -223,9 +232,13 @@ mod tests {
             assert_eq!(base("eu-west-1", url).unwrap_err(), Unusable::Endpoint(url.to_owned()));
         }
         assert_eq!(base("eu west", "").unwrap_err(), Unusable::Region("eu west".to_owned()));
-        let set = |name: &str, value: &str| no_empty_endpoint([(name.to_owned(), value.to_owned())].into_iter());
-        assert_eq!(set("AWS_ENDPOINT_URL_SQS", "").unwrap_err().to_string(), "AWS_ENDPOINT_URL_SQS is empty; give a URL, or take the variable away");
-        assert_eq!((set("AWS_ENDPOINT_URL_SQS", "https://x"), set("AWS_ENDPOINT_URL", "")), (Ok(()), Ok(())));
+        // As the SDK's clients ask, for `AWS_ENDPOINT_URL_SQS`, and for `AWS_ENDPOINT_URL` where there is none.
+        let of_sqs = |says: &'static str| {
+            let base = judged(SdkConfig::builder().service_config(Says(says)).build()).unwrap();
+            let key = ServiceConfigKey::builder().service_id("SQS").env("AWS_ENDPOINT_URL").profile("endpoint_url").build().unwrap();
+            base.service_config().unwrap().load_config(key)
+        };
+        assert_eq!((of_sqs(" "), of_sqs("https://x").as_deref()), (None, Some("https://x")));
     }
 
     #[test]
