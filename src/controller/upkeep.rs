@@ -102,7 +102,7 @@ impl Caution {
             self.is_told = false;
         }
         if is_due {
-            let pause = self.again.map_or(CUT_OFF, |(_, pause)| (pause * 2).min(SELDOM));
+            let pause = self.again.map_or(CUT_OFF, |(_, pause)| (pause * 5).min(SELDOM));
             self.again = Some((now.plus(pause), pause));
             self.say(keeper);
         }

@@ -123,8 +123,10 @@ async fn a_leader_that_cannot_reach_its_queue_lets_another_one_lead_and_two_of_t
         // Asked every 30 s while all is well, every 5 s then, for a minute.
         stage.pass(60).await;
         assert!(leads(&first), "{fault:?}: a bad minute is no reason");
-        stage.until(180, "the second leads", || leads(&second)).await;
-        assert!(!leads(&first));
+        // Who is well bids at once; of two that are cut off either may get it, after five seconds.
+        let given_up = || first.metric("leader_changes_total{role=\"standby\"}");
+        let before = given_up();
+        stage.until(180, "the first gives the Lease up", || given_up() > before).await;
         // Nobody reaches it. Each lets the other try now and then, and less and less often; somebody leads nearly always.
         let (mut changes, mut leader, mut nobody) = (0, false, 0);
         for _ in 0..360 {
@@ -133,7 +135,7 @@ async fn a_leader_that_cannot_reach_its_queue_lets_another_one_lead_and_two_of_t
             nobody += u32::from(!leads(&first) && !leads(&second));
         }
         assert!(
-            (2..=24).contains(&changes) && nobody <= 12,
+            (1..=24).contains(&changes) && nobody <= 12,
             "{fault:?}: {changes} changes of leader in an hour, nobody led at {nobody} of 360 looks"
         );
         stage.world.aws.end_faults();
