@@ -92,6 +92,11 @@ impl Caution {
         let is_going = node.map_or(self.is_going, is_doomed);
         let was_going = std::mem::replace(&mut self.is_going, is_going);
         let is_due = self.again.is_some_and(|(at, _)| now >= at);
+        if is_due {
+            let pause = self.again.map_or(CUT_OFF, |(_, pause)| (pause * 5).min(SELDOM));
+            self.again = Some((now.plus(pause), pause));
+            self.say(keeper);
+        }
         if is_due || (self.is_going && !was_going) {
             // Who has given it up once keeps what it gets, unless it begins anew.
             keeper.bid_normally();
@@ -101,13 +106,9 @@ impl Caution {
             keeper.bid_normally();
             self.is_told = false;
         }
-        if is_due {
-            let pause = self.again.map_or(CUT_OFF, |(_, pause)| (pause * 5).min(SELDOM));
-            self.again = Some((now.plus(pause), pause));
-            self.say(keeper);
-        }
     }
 
+    /// Before it is given up: a standby has nothing to tell.
     fn say(&self, keeper: &LeaseKeeper) {
         let leads = matches!(&*keeper.leadership().borrow(), Leadership::Leader { .. });
         if leads {

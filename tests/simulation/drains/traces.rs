@@ -75,14 +75,3 @@ async fn who_takes_a_drain_over_tells_the_whole_of_it_under_the_same_id() {
     next.stop().await;
     scene.stage.end();
 }
-
-#[tokio::test(start_paused = true)]
-async fn where_nobody_takes_traces_none_are_made() {
-    let scene = Scene::hooked(199, 2, &[]).await;
-    scene.terminate(0).await;
-    scene.completed(0, 120).await;
-    for result in ["sent", "failed", "dropped"] {
-        assert_eq!(scene.sundown.metric(&format!("trace_spans_total{{result=\"{result}\"}}")).to_string(), "0");
-    }
-    scene.end().await;
-}
