@@ -200,6 +200,8 @@ pub(crate) const QUEUE_URL: &str = "https://sqs.eu-west-1.amazonaws.com/12345678
 #[derive(Debug, Clone)]
 struct Stored {
     body: String,
+    /// `SentTimestamp`, in milliseconds.
+    sent: u128,
     visible_at: Instant,
     receipt: String,
     count: u32,
@@ -210,6 +212,8 @@ type Fault = Box<dyn FnMut(&Call) -> Option<Reply> + Send>;
 #[derive(Default)]
 struct QueueState {
     next: u64,
+    /// When the first message was sent.
+    begun: Option<Instant>,
     messages: BTreeMap<u64, Stored>,
     /// The same, by when they are visible.
     order: BTreeSet<(Instant, u64)>,
@@ -255,7 +259,8 @@ impl FakeQueue {
         let mut state = self.state.lock().unwrap();
         let key = state.next;
         state.next += 1;
-        state.messages.insert(key, Stored { body: body.to_owned(), visible_at: Instant::now(), receipt: String::new(), count: 0 });
+        let sent = 1_800_000_000_000 + state.begun.get_or_insert_with(Instant::now).elapsed().as_millis();
+        state.messages.insert(key, Stored { body: body.to_owned(), sent, visible_at: Instant::now(), receipt: String::new(), count: 0 });
         state.show(key, Instant::now());
         self.arrival.notify_waiters();
     }
@@ -357,7 +362,7 @@ impl FakeQueue {
             m.receipt = format!("{key}-{}", m.count);
             found.push(json!({
                 "MessageId": format!("id-{key}"), "ReceiptHandle": m.receipt, "Body": m.body,
-                "Attributes": {"ApproximateReceiveCount": m.count.to_string(), "SentTimestamp": "1800000000000"},
+                "Attributes": {"ApproximateReceiveCount": m.count.to_string(), "SentTimestamp": m.sent.to_string()},
             }));
         }
         (found, state.order.first().map(|(at, _)| *at))

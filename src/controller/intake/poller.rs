@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     aws::{Advice, AwsError, Message, queue::BATCH},
+    domain::Moment,
     observe::Loop,
 };
 
@@ -66,7 +67,7 @@ struct Next {
 
 /// How one receive ended.
 enum Round {
-    Received { messages: Vec<Message>, places: OwnedSemaphorePermit, full: bool, quick: bool },
+    Received { messages: Vec<Message>, places: OwnedSemaphorePermit, full: bool, quick: bool, behind: bool },
     Failed(AwsError),
     Stopped,
 }
@@ -76,7 +77,8 @@ impl Poller {
     pub(super) async fn run(self) {
         let mut rounds = FuturesUnordered::new();
         let mut target = 1;
-        rounds.push(self.round(0, Duration::ZERO));
+        let mut newest = None;
+        rounds.push(self.round(0, Duration::ZERO, newest));
         loop {
             self.alive.turned();
             let ended = tokio::select! {
@@ -87,6 +89,9 @@ impl Poller {
                 // A round may wait for a place for as long as everything that is held stays undecided.
                 () = tokio::time::sleep(TURN) => continue,
             };
+            if let (_, Round::Received { messages, .. }) = &ended {
+                newest = newest.max(messages.iter().filter_map(|m| m.sent).max());
+            }
             let next = self.ended(ended, target);
             if next.wanted != target {
                 target = next.wanted;
@@ -94,10 +99,10 @@ impl Poller {
             }
             // The round that ended goes on where it was; those that are new start afresh.
             if rounds.len() < target {
-                rounds.push(self.round(next.failures, next.pause));
+                rounds.push(self.round(next.failures, next.pause, newest));
             }
             while rounds.len() < target {
-                rounds.push(self.round(0, Duration::ZERO));
+                rounds.push(self.round(0, Duration::ZERO, newest));
             }
         }
         let last = async {
@@ -110,8 +115,8 @@ impl Poller {
         }
     }
 
-    /// One receive, after a pause. `failures`: how many have failed before it, in a row.
-    async fn round(&self, failures: u32, pause: Duration) -> (u32, Round) {
+    /// One receive, after a pause. `failures`: how many have failed before it, in a row; `newest`: of all messages that came before it.
+    async fn round(&self, failures: u32, pause: Duration, newest: Option<Moment>) -> (u32, Round) {
         let receive = async {
             let pause = if failures > 0 { backoff(&self.desk.random, failures, LONGEST_PAUSE) } else { pause };
             if !pause.is_zero() {
@@ -131,7 +136,10 @@ impl Poller {
         match self.desk.queue.receive(count, wait, self.settings.visibility).await {
             Ok(messages) => {
                 let quick = messages.is_empty() && started.elapsed() < (self.settings.wait / 2).max(Duration::from_secs(1)) && self.health.proven();
-                (failures, Round::Received { full: messages.len() >= count, messages, places, quick })
+                // What was sent no later than a message that came before was there at that time, and comes the first time now: SQS has answered from some
+                // of its servers. With few messages in the queue it brings one or two a call, however many are waiting (github.com/boto/boto3/issues/324).
+                let behind = messages.iter().any(|m| m.receive_count <= 1 && m.sent.is_some() && m.sent <= newest);
+                (failures, Round::Received { full: messages.len() >= count, messages, places, quick, behind })
             }
             Err(error) => (failures, Round::Failed(error)),
         }
@@ -172,16 +180,16 @@ impl Poller {
                 self.health.failed(&self.desk.name, error);
                 Next { failures, wanted: (target / 2).max(1), pause: Duration::ZERO }
             }
-            Round::Received { messages, mut places, full, quick } => {
+            Round::Received { messages, mut places, full, quick, behind } => {
                 self.health.answered(&self.desk.name);
                 self.desk.tell(IntakeEvent::Received(messages.len()));
                 let wanted = match messages.len() {
-                    _ if full => (target * 2).min(self.settings.pollers.max(1)),
+                    _ if full || behind => (target * 2).min(self.settings.pollers.max(1)),
                     // Many long polls would end with a message each.
                     few if few < BATCH / 2 => target.saturating_sub(1).max(1),
                     _ => target,
                 };
-                let pause = if full || messages.is_empty() { Duration::ZERO } else { LINGER };
+                let pause = if full || behind || messages.is_empty() { Duration::ZERO } else { LINGER };
                 for message in messages {
                     self.deliver(message, &mut places);
                 }

@@ -97,6 +97,8 @@ pub struct Disorder {
     pub reorder: f64,
     /// A delete that succeeds does not delete.
     pub forget_delete: f64,
+    /// A receive brings one message or two, however many are waiting: real queues are spread over servers.
+    pub partial: f64,
 }
 
 /// What the rules in force do to one call.

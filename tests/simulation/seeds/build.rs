@@ -13,7 +13,7 @@ use crate::{harness::Stage, judge::Belongs};
 
 pub fn build(stage: &Stage, plan: &Plan) {
     let (dup, reorder, forget) = plan.disorder;
-    stage.world.aws.disorder(stage.world.queue(), Disorder { duplicate: dup, reorder, forget_delete: forget });
+    stage.world.aws.disorder(stage.world.queue(), Disorder { duplicate: dup, reorder, forget_delete: forget, partial: 0.0 });
     for group in &plan.groups {
         add_group(stage, group);
     }

@@ -6,7 +6,7 @@ use sundown::{
     domain::MomentExt as _,
     sim::{
         WorldSettings,
-        aws::{SpotAction, State},
+        aws::{Disorder, SpotAction, State},
         kube::{Fact, Fault, Match, Rule, Workload},
     },
 };
@@ -45,6 +45,21 @@ async fn c76_c77_a_hundred_spot_notices_at_once_are_all_accepted_with_one_patch_
     let astray = bound.filter(|e| matches!(&e.fact, Fact::Bound(pod) if names.contains(&pod.node))).count();
     assert_eq!(astray, 0);
     assert!(names.iter().all(|n| stage.world.kube.pods_on(n).is_empty()), "all are drained in time");
+    sundown.stop().await;
+    stage.end();
+}
+
+/// As a real queue with few messages does (github.com/boto/boto3/issues/324).
+#[tokio::test(start_paused = true)]
+async fn c76_a_burst_is_accepted_as_fast_where_sqs_brings_one_or_two_messages_a_call() {
+    let stage = Stage::new(761);
+    let instances = stage.spot_group(220);
+    stage.pass(60).await;
+    let sundown = stage.lead("sundown-0", &[]).await;
+    stage.world.aws.disorder(stage.world.queue(), Disorder { partial: 1.0, reorder: 1.0, ..Disorder::default() });
+    instances[..200].iter().for_each(|i| stage.world.aws.spot_interruption(i, SpotAction::Terminate));
+    stage.until(2, "all are cordoned", || instances[..200].iter().all(|i| stage.is_cordoned(i))).await;
+    assert_eq!(sundown.messages("spot", "accepted"), 200.0);
     sundown.stop().await;
     stage.end();
 }

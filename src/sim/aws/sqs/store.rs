@@ -160,6 +160,8 @@ impl Queue {
         }
         let mut received = Received::default();
         let mut again = Vec::new();
+        let is_partial = self.disorder.partial > 0.0 && random.f64() < self.disorder.partial;
+        let max = if is_partial { max.min(random.usize(1..=2)) } else { max };
         while received.messages.len() < max {
             let Some(key) = self.take_ready(random) else { break };
             let Some(message) = self.messages.get_mut(&key) else { continue };

@@ -225,3 +225,17 @@ async fn a_disorderly_queue_duplicates_reorders_and_forgets_deletes() {
     assert_eq!(order.len(), 21);
     assert_ne!(order[1..], (0..20).map(|n| n.to_string()).collect::<Vec<_>>());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_is_spread_over_servers_brings_one_or_two_messages_a_call_and_all_in_the_end() {
+    let w = World::new();
+    w.aws.disorder("q", Disorder { partial: 1.0, ..Disorder::default() });
+    for n in 0..100 {
+        w.aws.send_event("q", &n.to_string());
+    }
+    let mut brought = Vec::new();
+    while brought.iter().sum::<usize>() < 100 {
+        brought.push(w.receive(10, 0).await.len());
+    }
+    assert!(brought.iter().all(|n| [1, 2].contains(n)), "{brought:?}");
+}
