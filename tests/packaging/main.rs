@@ -1,4 +1,4 @@
-//! The chart, by the Helms that people have, and its alerts, by promtool.
+//! The chart, by the Helms that people have, its alerts, by promtool, and the manifests that are made of it, by kustomize.
 //!
 //! `tests/control-plane/build` builds them beside the control plane and prints where they are; SUNDOWN_CONTROL_PLANE says so to these tests.
 //! Without it they are skipped, with SUNDOWN_CONTROL_PLANE=required they fail. What needs only Rust is in tests/documents.
@@ -22,6 +22,7 @@ mod chart;
 #[allow(dead_code, reason = "what only other tests need of it")]
 #[path = "../documents/expressions.rs"]
 mod expressions;
+mod from_nth;
 mod manifests;
 #[allow(dead_code, reason = "what only tests of processes need of it")]
 #[path = "../binary/process.rs"]

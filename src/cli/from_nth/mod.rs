@@ -4,6 +4,7 @@ mod always;
 mod ours;
 mod read;
 mod report;
+mod secrets;
 mod table;
 #[cfg(test)]
 mod tests;

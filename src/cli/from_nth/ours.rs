@@ -83,7 +83,7 @@ pub(super) fn tell_the_rest(given: &Given, told: &[&str], ours: &mut Ours) {
         if text == row.default || (row.answer != Answer::Missing && is_empty(value)) {
             continue;
         }
-        let setting = if text.len() > 60 { row.name().to_owned() } else { format!("{}: {text}", row.name()) };
+        let setting = if text.len() > 60 || super::secrets::smells(row.name()) { row.name().to_owned() } else { format!("{}: {text}", row.name()) };
         match row.answer {
             Answer::Same | Answer::Imds => {}
             Answer::Better | Answer::Dropped if row.why.is_empty() => {}

@@ -44,6 +44,8 @@ pub(super) struct Given {
     pub(super) is_imds: bool,
     /// It was read from a Deployment, or a DaemonSet.
     pub(super) is_workload: bool,
+    /// Something in it is NTH's.
+    is_known: bool,
     settings: BTreeMap<&'static str, Value>,
     /// Settings that say where a value is, and not which (`valueFrom`), by row.
     pub(super) elsewhere: BTreeMap<&'static str, Value>,
@@ -53,6 +55,8 @@ pub(super) struct Given {
     pub(super) of_imds: Vec<String>,
     /// What NTH knows nothing of.
     pub(super) unknown: Vec<String>,
+    /// What NTH knows, with a value that is none: a word for a number, a list for a mapping.
+    pub(super) unreadable: Vec<String>,
 }
 
 impl Given {
@@ -91,6 +95,34 @@ impl Given {
             self.settings.insert(row.name(), value);
         }
     }
+
+    /// Takes out what cannot be read: what counts is then the default, and that is told.
+    fn sift(&mut self) {
+        for row in table::ROWS {
+            if self.settings.get(row.name()).is_some_and(|value| !takes(row, value)) {
+                self.settings.remove(row.name());
+                self.unreadable.push(row.name().to_owned());
+            }
+        }
+    }
+
+    /// Whether a workload that is called something else is NTH all the same.
+    fn names_a_mode(&self) -> bool {
+        let modes = ["enableSqsTerminationDraining", "queueURL"];
+        !self.of_imds.is_empty() || modes.iter().any(|mode| self.settings.contains_key(mode) || self.elsewhere.contains_key(mode))
+    }
+}
+
+/// Whether a value is of the kind that the setting's default is of.
+fn takes(row: &Row, value: &Value) -> bool {
+    let text = plain(value);
+    match row.default {
+        _ if text.is_empty() => true,
+        "true" | "false" => truth(value) || matches!(text.as_str(), "0" | "f" | "F" | "false" | "FALSE" | "False"),
+        "[]" => value.is_array(),
+        "{}" => value.is_object(),
+        default => default.parse::<i64>().is_err() || text.parse::<i64>().is_ok(),
+    }
 }
 
 /// A scalar as NTH reads it.
@@ -123,7 +155,14 @@ pub(super) fn read(path: &str, text: &str) -> Result<Given, BadInput> {
         _ => return Err(other("no mapping")),
     };
     match map.get("kind").and_then(Value::as_str) {
-        None => Ok(values(map)),
+        None => {
+            let given = values(map);
+            if given.is_known || given.unknown.is_empty() {
+                Ok(given)
+            } else {
+                Err(other(&format!("nothing that NTH {} knows (only {})", table::VERSION, few(&given.unknown))))
+            }
+        }
         Some("List" | "DeploymentList" | "DaemonSetList") => {
             let items = map.get("items").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object);
             let mut found: Vec<_> = items.filter(|item| container(item).is_some_and(|(_, is_nth)| is_nth)).collect();
@@ -131,11 +170,21 @@ pub(super) fn read(path: &str, text: &str) -> Result<Given, BadInput> {
             found.sort_by_key(|item| item.get("kind").and_then(Value::as_str) != Some("Deployment"));
             found.first().map(|item| workload(item)).ok_or_else(|| other("a list without a workload of aws-node-termination-handler"))
         }
-        Some(kind @ ("Deployment" | "DaemonSet" | "Pod" | "ReplicaSet")) if container(&map).is_none() => {
-            Err(other(&format!("a {kind} without containers")))
+        Some(kind @ ("Deployment" | "DaemonSet" | "Pod" | "ReplicaSet")) => {
+            let (_, is_nth) = container(&map).ok_or_else(|| other(&format!("a {kind} without containers")))?;
+            let given = workload(&map);
+            if is_nth || given.names_a_mode() { Ok(given) } else { Err(other(&format!("a {kind} of another program"))) }
         }
-        Some("Deployment" | "DaemonSet" | "Pod" | "ReplicaSet") => Ok(workload(&map)),
         Some(kind) => Err(other(&format!("a {kind}"))),
+    }
+}
+
+/// The first of many names.
+fn few(names: &[String]) -> String {
+    let first = names.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(3) {
+        0 => first,
+        more => format!("{first} and {more} more"),
     }
 }
 
@@ -161,6 +210,7 @@ fn workload(object: &Map<String, Value>) -> Given {
     if let Some(replicas) = object.get("spec").and_then(|s| s.get("replicas")) {
         given.settings.insert("replicas", replicas.clone());
     }
+    given.sift();
     let queue_mode = given.is_on("enableSqsTerminationDraining");
     given.is_imds = object.get("kind").and_then(Value::as_str) == Some("DaemonSet") || !queue_mode;
     given
@@ -204,18 +254,24 @@ fn flags(given: &mut Given, words: &[&str]) {
 
 /// The settings in Helm values. Those of a chart around NTH's are unwrapped.
 fn values(mut map: Map<String, Value>) -> Given {
-    if let Some(Value::Object(inner)) = map.remove("aws-node-termination-handler") {
-        map = inner;
+    match map.remove("aws-node-termination-handler") {
+        Some(Value::Object(inner)) => map = inner,
+        // Only what is around it sets anything.
+        Some(Value::Null) => map.clear(),
+        _ => {}
     }
     // What `helm get values` prints above them when it is not asked for YAML.
     map.remove("USER-SUPPLIED VALUES");
     map.remove("global");
     let mut given = Given::default();
     walk(&mut given, "", map);
+    given.sift();
     let environment = given.settings.remove("extraEnv");
     for entry in environment.as_ref().and_then(Value::as_array).into_iter().flatten() {
         variable(&mut given, entry);
     }
+    // What its variables have said.
+    given.sift();
     given.is_imds = !given.is_on("enableSqsTerminationDraining");
     given
 }
@@ -224,17 +280,23 @@ fn walk(given: &mut Given, at: &str, map: Map<String, Value>) {
     for (key, value) in map {
         let path = if at.is_empty() { key } else { format!("{at}.{key}") };
         if IMDS_VALUES.iter().any(|of_imds| path.split('.').next() == Some(of_imds)) {
+            given.is_known = true;
             given.of_imds.push(path);
         } else if let Some(row) = table::of_value(&path) {
+            given.is_known = true;
             if !value.is_null() {
                 given.settings.insert(row.name(), value);
             }
         } else if table::ROWS.iter().any(|row| row.value.is_some_and(|v| v.starts_with(&format!("{path}.")))) {
-            if let Value::Object(below) = value {
-                walk(given, &path, below);
+            match value {
+                Value::Object(below) => walk(given, &path, below),
+                Value::Null => {}
+                _ => given.unreadable.push(path),
             }
-        } else if !path.starts_with("probes.") {
-            // (A probe takes whatever Kubernetes knows.)
+        } else if path.starts_with("probes.") {
+            // A probe takes whatever Kubernetes knows.
+            given.is_known = true;
+        } else {
             given.unknown.push(path);
         }
     }

@@ -15,7 +15,7 @@ pub(super) fn text(ours: &Ours) -> String {
     if ours.imds_mode {
         out += IMDS;
     } else {
-        out += "Queue mode: everything below can be carried over.\n";
+        out += &queue_mode(ours);
     }
     out += "\n# Values for deploy/helm/sundown (`-o values` prints these alone)\n\n";
     out += &yaml(&ours.values);
@@ -27,6 +27,16 @@ pub(super) fn text(ours: &Ours) -> String {
     list(&mut out, "IAM", rights());
     list(&mut out, "Ignored", ours.ignored.iter().cloned());
     out
+}
+
+/// Whether all can be carried over is the first thing to know.
+fn queue_mode(ours: &Ours) -> String {
+    let missing: Vec<_> = ours.missing.iter().map(|said| said.setting.split(": ").next().unwrap_or_default()).collect();
+    match missing.len() {
+        0 => "Queue mode: everything that is set can be carried over, or is not needed here.\n".to_owned(),
+        1 => format!("Queue mode, but {} has no counterpart here: see below before you switch over.\n", missing.concat()),
+        _ => format!("Queue mode, but these have no counterpart here: {}. See below before you switch over.\n", missing.join(", ")),
+    }
 }
 
 const IMDS: &str = "IMDS mode: this NTH runs as a DaemonSet that asks each instance's own metadata. Sundown has no such mode: it reads a queue.

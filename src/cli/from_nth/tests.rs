@@ -12,7 +12,9 @@ const CHAT: &str = include_str!("../../../tests/from-nth/chat.yaml");
 const UMBRELLA: &str = include_str!("../../../tests/from-nth/umbrella.yaml");
 const DAEMON_SET: &str = include_str!("../../../tests/from-nth/daemonset.yaml");
 const DEPLOYMENT: &str = include_str!("../../../tests/from-nth/deployment.yaml");
-const ALL: [&str; 6] = [SMALL, LARGE, CHAT, UMBRELLA, DAEMON_SET, DEPLOYMENT];
+const KEYS: &str = include_str!("../../../tests/from-nth/keys.yaml");
+const ACCOUNTS: &str = include_str!("../../../tests/from-nth/accounts.yaml");
+const ALL: [&str; 8] = [SMALL, LARGE, CHAT, UMBRELLA, DAEMON_SET, DEPLOYMENT, KEYS, ACCOUNTS];
 
 fn ours(text: &str) -> Ours {
     translate::translate(&read::read("values.yaml", text).unwrap())
@@ -138,9 +140,135 @@ fn a_chat_keeps_its_secret_its_headers_and_its_words() {
     let words = r#"{"text":"[Sundown] {{ kind }} of {{ instance }} ({{ type }}) on {{ node }}: pool {{ label:example.com/pool }}, {{ summary }}"}"#;
     assert_eq!(values["config"]["webhookTemplate"], words);
     assert!(ours.to_do.iter().any(|line| line.contains("Authorization") && line.contains("`sundown-webhook`")), "{:?}", ours.to_do);
-    for text in [report::text(&ours), report::yaml(&ours.values), report::flags(&ours), report::json(&ours).to_string()] {
+    for text in printed(&ours) {
         assert!(!text.contains("s3cr3t"), "{text}");
     }
+}
+
+/// Every form in which it is printed.
+fn printed(ours: &Ours) -> [String; 4] {
+    [report::text(ours), report::yaml(&ours.values), report::flags(ours), report::json(ours).to_string()]
+}
+
+fn is_to_do(ours: &Ours, word: &str) -> bool {
+    ours.to_do.iter().any(|line| line.contains(word))
+}
+
+#[test]
+fn no_secret_is_printed_in_any_form_and_what_to_do_with_each_is() {
+    let ours = ours(KEYS);
+    for text in printed(&ours) {
+        assert!(!text.contains("S3CR3T"), "{text}");
+    }
+    for word in [
+        "awsAccessKeyID, awsSecretAccessKey, AWS_SESSION_TOKEN: keys are neither carried over",
+        "extraEnvFrom",
+        "a key `url` that holds NTH's webhookURL",
+        "config.webhookProxy: the user and the password",
+        "proxy.https: the user and the password",
+        "podAnnotations: example.com/api-token may be a secret",
+        "serviceAccount.annotations: example.com/password may be a secret",
+        "extraEnv: AWS_VAULT_PASSWORD may be a secret",
+    ] {
+        assert!(is_to_do(&ours, word), "{word}: {:?}", ours.to_do);
+    }
+    let values = Value::Object(ours.values.clone());
+    let from = json!({ "secretKeyRef": { "name": "sundown-webhook", "key": "url" } });
+    assert_eq!(values["extraEnv"], json!([{ "name": "SUNDOWN_WEBHOOK_URL", "valueFrom": from }]));
+    assert_eq!(
+        (&values["config"]["webhookProxy"], &values["proxy"]["https"]),
+        (&json!("http://10.0.0.5:3128"), &json!("http://proxy.example.com:3128"))
+    );
+    assert_eq!(values["podAnnotations"], json!({ "example.com/owner": "platform" }));
+    assert_eq!(values["serviceAccount"]["annotations"], json!({ "eks.amazonaws.com/token-expiration": "3600" }));
+    assert_eq!(ours.ignored, ["webhookPassword: NTH v1.25.6 does not know it"]);
+}
+
+#[test]
+fn no_secret_of_a_deployment_is_printed_either() {
+    let ours = ours(
+        r#"{ "kind": "Deployment", "spec": { "template": { "spec": { "containers": [{
+            "name": "aws-node-termination-handler",
+            "args": ["--webhook-url=https://hooks.example.com/S3CR3T", "--webhook-headers", "{\"Authorization\":\"S3CR3T\"}", "--chat-token", "S3CR3T", "--chat-key=S3CR3T"],
+            "env": [
+                { "name": "ENABLE_SQS_TERMINATION_DRAINING", "value": "true" },
+                { "name": "AWS_SECRET_ACCESS_KEY", "value": "S3CR3T" },
+                { "name": "WEBHOOK_PROXY", "valueFrom": { "secretKeyRef": { "name": "proxy", "key": "url" } } }
+            ]
+        }] } } } }"#,
+    );
+    for text in printed(&ours) {
+        assert!(!text.contains("S3CR3T"), "{text}");
+    }
+    assert_eq!(ours.ignored.len(), 2, "{:?}", ours.ignored);
+    for word in ["AWS_SECRET_ACCESS_KEY: keys", "a key `url`", "Authorization", "webhookProxy: what is set stands elsewhere"] {
+        assert!(is_to_do(&ours, word), "{word}: {:?}", ours.to_do);
+    }
+}
+
+#[test]
+fn urls_lose_their_user_and_nothing_else() {
+    for (url, bare) in [
+        ("http://a:b@proxy:3128", Some("http://proxy:3128")),
+        ("http://a:p@ss@proxy:3128", Some("http://proxy:3128")),
+        ("a:b@proxy:3128", Some("proxy:3128")),
+        ("http://proxy:3128", None),
+        ("proxy", None),
+    ] {
+        assert_eq!(secrets::without_user(url).as_deref(), bare, "{url}");
+    }
+}
+
+#[test]
+fn accounts_and_roles_that_the_chart_of_nth_does_not_make_are_something_to_do_and_no_values() {
+    assert!(!is_to_do(&ours(SMALL), "rbac.create") && !is_to_do(&ours(SMALL), "serviceAccount.create"));
+    let ours = ours(ACCOUNTS);
+    assert!(["serviceAccount", "rbac"].iter().all(|key| !ours.values.contains_key(*key)), "{:?}", ours.values);
+    for word in ["serviceAccount.create: NTH's chart makes no account (it runs as node-drainer)", "rbac.create: NTH's chart makes no roles"] {
+        assert!(is_to_do(&ours, word), "{word}: {:?}", ours.to_do);
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_told_by_name_and_not_carried_over() {
+    let accounts = ours(ACCOUNTS);
+    for name in ["nodeTerminationGracePeriod", "logLevel", "tolerations"] {
+        assert!(is_to_do(&accounts, &format!("{name}: what is set there cannot be read")), "{name}: {:?}", accounts.to_do);
+    }
+    assert!(is_to_do(&accounts, "--drain-timeout, config.drainTimeout"), "{:?}", accounts.to_do);
+    let config = &accounts.values["config"];
+    assert!(config.get("drainTimeout").is_none() && config.get("logLevel").is_none(), "{config}");
+    for (text, name) in [
+        ("enableSqsTerminationDraining: perhaps", "enableSqsTerminationDraining"),
+        ("image: nth", "image"),
+        ("extraEnv: [{ name: WORKERS, value: many }]", "workers"),
+        ("extraEnv: none", "extraEnv"),
+        ("podLabels: [a]", "podLabels"),
+    ] {
+        let ours = ours(text);
+        assert!(is_to_do(&ours, &format!("{name}: what is set there cannot be read")), "{text}: {:?}", ours.to_do);
+    }
+    for text in ["replicas: \"2\"", "workers: ''", "taintNode: T", "dryRun: 0", "probes: { periodSeconds: 5, failureThreshold: 3 }", "image:"] {
+        assert!(!is_to_do(&ours(text), "cannot be read"), "{text}");
+    }
+}
+
+#[test]
+fn the_first_line_says_what_has_no_counterpart_and_every_reason_stands_alone() {
+    let first = |text: &str| report::text(&ours(text)).lines().next().unwrap().to_owned();
+    assert!(first(SMALL).contains("everything that is set can be carried over"), "{}", first(SMALL));
+    let umbrella = first(UMBRELLA);
+    assert!(umbrella.contains("cordonOnly, enableOutOfServiceTaint") && !umbrella.contains("everything"), "{umbrella}");
+    assert!(first(DEPLOYMENT).contains("variable GOGC has no counterpart"), "{}", first(DEPLOYMENT));
+    for text in ALL {
+        let ours = ours(text);
+        for said in ours.changes.iter().chain(&ours.missing) {
+            assert!(!said.why.is_empty() && !said.why.starts_with("the same"), "{}: {}", said.setting, said.why);
+        }
+    }
+    let accounts = ours(ACCOUNTS);
+    let said = accounts.changes.iter().find(|said| said.setting == "fullnameOverride: nth").unwrap();
+    assert_eq!(said.why, "the objects should not be called after NTH");
 }
 
 #[test]
@@ -210,12 +338,25 @@ fn what_is_no_such_file_names_itself_and_its_remedy() {
         ("- a\n- b", "holds no mapping"),
         ("kind: ConfigMap", "holds a ConfigMap"),
         ("kind: Deployment", "a Deployment without containers"),
+        (
+            "kind: Deployment\nspec: { replicas: 1, template: { spec: { containers: [{ name: web, env: [{ name: LOG_LEVEL, value: info }] }] } } }",
+            "holds a Deployment of another program",
+        ),
+        ("a: 1", "holds nothing that NTH v1.25.6 knows (only a)"),
+        (
+            "{ \"a\": 1, \"b\": { \"c\": 2 }, \"d\": 3, \"e\": 4, \"password\": \"S3CR3T\" }",
+            "holds nothing that NTH v1.25.6 knows (only a, b, d and 2 more)",
+        ),
         ("kind: List\nitems: []", "a list without a workload"),
         ("a: [", "is neither YAML nor JSON"),
     ] {
         let said = read::read("x.yaml", text).unwrap_err().to_string();
         assert!(said.contains("x.yaml") && said.contains(words), "{text}: {said}");
         assert_eq!(said.contains("helm get values"), words.starts_with("holds") || words.starts_with("a "), "{said}");
+    }
+    // Nothing at all is an NTH of which nothing was set, and so is one below another chart.
+    for text in ["", "{}", "global: { a: 1 }", "aws-node-termination-handler:\nother: { a: 1 }"] {
+        assert!(ours(text).imds_mode, "{text}");
     }
     assert!(super::text("/nowhere/values.yaml").unwrap_err().to_string().contains("/nowhere/values.yaml"));
 }

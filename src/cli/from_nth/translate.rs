@@ -1,11 +1,11 @@
 //! From NTH's settings to ours.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{
     ours::{Answered, Ours, tell_the_rest},
     read::{Given, plain},
-    webhook,
+    secrets, table, webhook,
 };
 
 /// Rows of which something particular is said here, or that are carried over without a word.
@@ -27,7 +27,11 @@ const TOLD: &[&str] = &[
     "enablePrometheusServer",
     "jsonLogging",
     "replicas",
+    "serviceAccount.create",
     "serviceAccount.annotations",
+    "rbac.create",
+    "awsAccessKeyID",
+    "awsSecretAccessKey",
     "tolerations",
     "podDisruptionBudget",
     "probes.httpGet.port",
@@ -52,12 +56,36 @@ pub(super) fn translate(given: &Given) -> Ours {
     webhook::translate(given, &mut ours);
     pod(given, &mut ours);
     environment(given, &mut ours);
+    unread(given, &mut ours);
     tell_the_rest(given, TOLD, &mut ours);
     let answered = given.rows().map(|(row, _)| Answered { setting: row.name(), answer: row.answer.as_str(), here: row.here });
     ours.settings = answered.collect();
     ours.ignored = given.of_imds.iter().map(|name| format!("{name}: only IMDS mode looks at it")).collect();
-    ours.ignored.extend(given.unknown.iter().map(|name| format!("{name}: NTH {} does not know it", super::table::VERSION)));
+    ours.ignored.extend(given.unknown.iter().map(|name| format!("{name}: NTH {} does not know it", table::VERSION)));
     ours
+}
+
+/// What nobody can carry over, by name.
+fn unread(given: &Given, ours: &mut Ours) {
+    for name in &given.unreadable {
+        ours.do_this(unreadable(name));
+    }
+    // These are taken from where they are.
+    let taken = ["queueURL", "webhookURL", "webhookHeaders"];
+    for (name, from) in given.elsewhere.iter().filter(|(name, _)| !taken.contains(name)) {
+        ours.do_this(format!("{name}: what is set stands elsewhere ({from}) and is not read; see what it is{}", of_ours(name)));
+    }
+}
+
+/// The value is not repeated: what is not read may be anything.
+fn unreadable(name: &str) -> String {
+    format!("{name}: what is set there cannot be read, and nothing of it is carried over; see what was meant{}", of_ours(name))
+}
+
+/// Where a setting of NTH's is said here, for the end of a sentence.
+fn of_ours(name: &str) -> String {
+    let row = table::of_value(name).or_else(|| table::of_flag(name)).filter(|row| !row.here.is_empty());
+    row.map(|row| format!(" (here: {})", row.here.join(", "))).unwrap_or_default()
 }
 
 fn queue(given: &Given, ours: &mut Ours) {
@@ -94,7 +122,7 @@ fn newer(given: &Given, new: &str, old: &str, ours: &mut Ours) -> Option<String>
     if given.is_workload && given.get(new).is_none() {
         return given.text(old);
     }
-    if given.text(old).is_some_and(|text| super::table::of_value(old).is_some_and(|row| row.default != text)) {
+    if given.text(old).is_some_and(|text| table::of_value(old).is_some_and(|row| row.default != text)) {
         ours.changes(old.to_owned(), format!("it has no effect today: {new} is set too, and wins"));
     }
     given.text(new)
@@ -174,7 +202,12 @@ fn telling(given: &Given, ours: &mut Ours) {
         ours.set("config.logFormat", "json");
     }
     if let Some(level) = given.text("logLevel") {
-        ours.set("config.logLevel", level.to_lowercase());
+        let level = level.to_lowercase();
+        if ["error", "warn", "info", "debug", "trace"].contains(&level.as_str()) {
+            ours.set("config.logLevel", level);
+        } else {
+            ours.do_this(unreadable("logLevel"));
+        }
     }
     if let Some(port) = given.number("prometheusServerPort").filter(|p| *p != 9092) {
         ours.set("admin.port", port);
@@ -186,7 +219,9 @@ fn telling(given: &Given, ours: &mut Ours) {
         ours.set("service.enabled", true);
         for (theirs, name) in [("serviceMonitor.labels", "labels"), ("serviceMonitor.interval", "interval")] {
             if let Some(value) = given.get(theirs) {
-                ours.set(&format!("metrics.serviceMonitor.{name}"), value.clone());
+                let path = format!("metrics.serviceMonitor.{name}");
+                let value = without_secrets(&path, value, ours);
+                ours.set(&path, value);
             }
         }
     }
@@ -196,8 +231,6 @@ fn telling(given: &Given, ours: &mut Ours) {
 const CARRIED: &[(&str, &str)] = &[
     ("image.pullPolicy", "image.pullPolicy"),
     ("image.pullSecrets", "imagePullSecrets"),
-    ("serviceAccount.create", "serviceAccount.create"),
-    ("rbac.create", "rbac.create"),
     ("customLabels", "commonLabels"),
     ("podLabels", "podLabels"),
     ("podAnnotations", "podAnnotations"),
@@ -208,13 +241,25 @@ const CARRIED: &[(&str, &str)] = &[
     ("priorityClassName", "priorityClassName"),
 ];
 
+/// A value to carry over. In a mapping whose keys are people's own, what may be a secret by its name is left out, and that is told.
+fn without_secrets(path: &str, value: &Value, ours: &mut Ours) -> Value {
+    let Value::Object(map) = value else { return value.clone() };
+    let (hidden, kept): (Map<String, Value>, Map<String, Value>) = map.clone().into_iter().partition(|(name, _)| secrets::smells(name));
+    if !hidden.is_empty() {
+        let names = hidden.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        ours.do_this(format!("{path}: {names} may be a secret by its name, so its value is left out here. Put it in again if it is none"));
+    }
+    Value::Object(kept)
+}
+
 fn pod(given: &Given, ours: &mut Ours) {
     if given.get("image.pullSecrets").and_then(Value::as_array).is_some_and(|names| !names.is_empty()) {
         ours.do_this("imagePullSecrets: these Secrets are where NTH runs; Sundown's namespace needs them too");
     }
     for (theirs, path) in CARRIED {
-        if let Some(value) = given.get(theirs).filter(|v| super::table::of_value(theirs).is_some_and(|row| row.default != plain(v))) {
-            ours.set(path, value.clone());
+        if let Some(value) = given.get(theirs).filter(|v| table::of_value(theirs).is_some_and(|row| row.default != plain(v))) {
+            let value = without_secrets(path, value, ours);
+            ours.set(path, value);
         }
     }
     match given.number("replicas") {
@@ -222,7 +267,7 @@ fn pod(given: &Given, ours: &mut Ours) {
         _ => ours
             .changes("replicas: 1", "two: one leads, one stands by, and what was begun goes on when either ends. More replicas send nothing twice"),
     }
-    service_account(given, ours);
+    accounts(given, ours);
     let (everything, some): (Vec<_>, Vec<_>) =
         given.get("tolerations").and_then(Value::as_array).into_iter().flatten().cloned().partition(|t| t.get("key").is_none_or(Value::is_null));
     if !everything.is_empty() {
@@ -236,11 +281,25 @@ fn pod(given: &Given, ours: &mut Ours) {
     }
 }
 
-fn service_account(given: &Given, ours: &mut Ours) {
+/// The account and its roles. That NTH's chart makes none is not carried over: the pods would wait for an account that nobody makes.
+fn accounts(given: &Given, ours: &mut Ours) {
+    let is_off = |name: &str| given.get(name).is_some() && !given.is_on(name);
+    if is_off("serviceAccount.create") {
+        let theirs = given.text("serviceAccount.name").map(|name| format!(" (it runs as {name})")).unwrap_or_default();
+        ours.do_this(format!(
+            "serviceAccount.create: NTH's chart makes no account{theirs}; ours makes one of its own, `sundown`, which the IAM role has to know. Who makes accounts by other means: make one in Sundown's namespace, and set serviceAccount.create: false and serviceAccount.name to it. Not NTH's: its role lacks what is listed below"
+        ));
+    }
+    if is_off("rbac.create") {
+        ours.do_this(
+            "rbac.create: NTH's chart makes no roles; ours makes what Sundown needs, which is not what NTH has. Who makes roles by other means: set rbac.create: false, and bind Sundown's account to the roles that `helm template deploy/helm/sundown --show-only templates/rbac.yaml` prints; `sundown check` names what is missing (point `rights`)",
+        );
+    }
     let Some(annotations) = given.get("serviceAccount.annotations").and_then(Value::as_object) else { return };
     let mut kept = annotations.clone();
     let role = kept.remove("eks.amazonaws.com/role-arn");
     if !kept.is_empty() {
+        let kept = without_secrets("serviceAccount.annotations", &Value::Object(kept), ours);
         ours.set("serviceAccount.annotations", kept);
     }
     if let Some(role) = role {
@@ -253,12 +312,13 @@ fn service_account(given: &Given, ours: &mut Ours) {
 
 /// Variables that are not NTH's: of a proxy, of the AWS SDK, of others.
 fn environment(given: &Given, ours: &mut Ours) {
+    let mut keys: Vec<_> = ["awsAccessKeyID", "awsSecretAccessKey"].into_iter().filter(|name| given.text(name).is_some()).collect();
     for entry in &given.environment {
         let name = entry.get("name").and_then(Value::as_str).unwrap_or_default();
         let value = entry.get("value").map(plain).unwrap_or_default();
         match name.to_ascii_uppercase().as_str() {
-            "HTTPS_PROXY" if !value.is_empty() => ours.set("proxy.https", value),
-            "HTTP_PROXY" if !value.is_empty() => ours.set("proxy.http", value),
+            "HTTPS_PROXY" if !value.is_empty() => proxy("proxy.https", value, ours),
+            "HTTP_PROXY" if !value.is_empty() => proxy("proxy.http", value, ours),
             "NO_PROXY" if !value.is_empty() => {
                 // These the chart adds itself.
                 let own = ["169.254.169.254", "169.254.170.23", "fd00:ec2::23", "localhost", "127.0.0.1"];
@@ -269,18 +329,34 @@ fn environment(given: &Given, ours: &mut Ours) {
             "AWS_ROLE_ARN"
             | "AWS_WEB_IDENTITY_TOKEN_FILE"
             | "AWS_CONTAINER_CREDENTIALS_FULL_URI"
+            | "AWS_CONTAINER_AUTHORIZATION_TOKEN"
             | "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"
             | "AWS_STS_REGIONAL_ENDPOINTS"
             | "AWS_DEFAULT_REGION" => {}
-            "AWS_ACCESS_KEY_ID" | "AWS_SECRET_ACCESS_KEY" => {
-                ours.changes(name, "not carried over: give the service account a role (Pod Identity, or IAM roles for service accounts)");
+            "AWS_ACCESS_KEY_ID" | "AWS_SECRET_ACCESS_KEY" | "AWS_SESSION_TOKEN" => keys.push(name),
+            _ if name.starts_with("AWS_") && entry.get("value").is_some() && secrets::smells(name) => {
+                ours.do_this(format!("extraEnv: {name} may be a secret by its name, so it is left out here; give it from a Secret if it is needed"));
             }
             // Where NTH knows of no flag, the variable is of the SDK or of somebody's image.
             _ if name.starts_with("AWS_") => ours.push("extraEnv", entry.clone()),
             _ => ours.misses(format!("variable {name}"), "neither NTH nor Sundown looks at it; put it into extraEnv if the image does"),
         }
     }
-    if given.text("awsAccessKeyID").is_some() {
-        ours.do_this("awsAccessKeyID and awsSecretAccessKey are not carried over: give the service account a role");
+    if !keys.is_empty() {
+        ours.do_this(format!(
+            "{}: keys are neither carried over nor repeated here. Give the account `sundown` a role (EKS Pod Identity, or IAM roles for service accounts); where there is none, put AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY into a Secret in Sundown's namespace and name it in extraEnvFrom",
+            keys.join(", ")
+        ));
     }
+}
+
+/// A proxy's URL, without the user and the password in it.
+fn proxy(path: &str, url: String, ours: &mut Ours) {
+    let bare = secrets::without_user(&url);
+    if bare.is_some() {
+        ours.do_this(format!(
+            "{path}: the user and the password in the proxy's URL are left out here. If it asks for them, keep that value where you keep secrets, and add it when you install"
+        ));
+    }
+    ours.set(path, bare.unwrap_or(url));
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde_json::{Value, json};
 
-use super::{ours::Ours, read::Given};
+use super::{ours::Ours, read::Given, secrets};
 
 /// What a Go template of NTH's says, and how ours calls it.
 const NAMES: &[(&str, &str)] = &[
@@ -20,7 +20,9 @@ const NAMES: &[(&str, &str)] = &[
     (".Region", "region"),
 ];
 
-/// Where the Secret with the headers is mounted.
+/// The Secret for what NTH was given in clear.
+const SECRET: &str = "sundown-webhook";
+/// Where its headers are mounted.
 const HEADERS: &str = "/etc/sundown/webhook";
 /// Where a template is mounted.
 const TEMPLATE: &str = "/etc/sundown/template";
@@ -28,23 +30,34 @@ const TEMPLATE: &str = "/etc/sundown/template";
 pub(super) fn translate(given: &Given, ours: &mut Ours) {
     let from_secret = given.text("webhookURLSecretName").map(|name| json!({ "secretKeyRef": { "name": name, "key": "webhookurl" } }));
     let from_secret = from_secret.or_else(|| given.elsewhere.get("webhookURL").cloned());
-    if let Some(name) = given.text("webhookURLSecretName") {
-        ours.do_this(format!("the Secret {name}, which is where NTH runs, in Sundown's namespace too: {}", copy("secret", &name)));
-    }
-    match (from_secret, given.text("webhookURL")) {
-        (Some(from), _) => ours.push("extraEnv", json!({ "name": "SUNDOWN_WEBHOOK_URL", "valueFrom": from })),
+    let from = match (from_secret, given.text("webhookURL")) {
+        (Some(from), _) => {
+            if let Some(name) = from.pointer("/secretKeyRef/name").and_then(Value::as_str) {
+                ours.do_this(format!("the Secret {name}, which is where NTH runs, in Sundown's namespace too: {}", copy("secret", name)));
+            }
+            from
+        }
         (None, Some(url)) => {
             if let Some(host) = in_the_cluster(&url) {
                 ours.set("dnsPolicy", "ClusterFirst");
                 ours.changes("dnsPolicy: ClusterFirst", format!("{host} is a name of the cluster, which the node's own resolver does not know. AWS is then not found while CoreDNS is away: better give the webhook a name outside"));
             }
-            ours.set("config.webhookUrl", url);
+            ours.do_this(format!(
+                "a Secret `{SECRET}` in Sundown's namespace with a key `url` that holds NTH's webhookURL, which is a secret and not repeated here; extraEnv names it, and pods do not start without it"
+            ));
+            json!({ "secretKeyRef": { "name": SECRET, "key": "url" } })
         }
         (None, None) => return,
-    }
+    };
+    ours.push("extraEnv", json!({ "name": "SUNDOWN_WEBHOOK_URL", "valueFrom": from }));
     ours.changes("webhook", "one message when a drain has ended, from the leader alone, tried again for a minute; NTH sends one for each replica and try. `config.webhookOn: accepted,ended` tells of the beginning too");
     if let Some(proxy) = given.text("webhookProxy") {
-        ours.set("config.webhookProxy", proxy.replacen("tcp://", "http://", 1));
+        let proxy = proxy.replacen("tcp://", "http://", 1);
+        let bare = secrets::without_user(&proxy);
+        if bare.is_some() {
+            ours.do_this("config.webhookProxy: the user and the password in the proxy's URL are left out here. If it asks for them, leave the value out and give SUNDOWN_WEBHOOK_PROXY from a Secret (extraEnv)");
+        }
+        ours.set("config.webhookProxy", bare.unwrap_or(proxy));
     }
     headers(given, ours);
     template(given, ours);
@@ -75,12 +88,12 @@ fn headers(given: &Given, ours: &mut Ours) {
     if parsed.as_ref().is_some_and(|all| all.iter().all(plain)) {
         return;
     }
-    ours.push("extraVolumes", json!({ "name": "webhook-headers", "secret": { "secretName": "sundown-webhook" } }));
+    ours.push("extraVolumes", json!({ "name": "webhook-headers", "secret": { "secretName": SECRET } }));
     ours.push("extraVolumeMounts", json!({ "name": "webhook-headers", "mountPath": HEADERS, "readOnly": true }));
     ours.set("config.webhookHeadersFile", format!("{HEADERS}/headers"));
     let names = parsed.map(|all| format!(" ({})", all.into_keys().collect::<Vec<_>>().join(", "))).unwrap_or_default();
     ours.do_this(format!(
-        "a Secret `sundown-webhook` with a key `headers` that holds NTH's webhookHeaders{names}, one `Name: value` a line (they are not repeated here)"
+        "a Secret `{SECRET}` with a key `headers` that holds NTH's webhookHeaders{names}, one `Name: value` a line (they are not repeated here)"
     ));
 }
 
