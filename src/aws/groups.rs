@@ -38,12 +38,15 @@ impl Transition {
         }
     }
 
-    /// The lifecycle states of instances that such a hook keeps waiting (Auto Scaling API reference, `LifecycleState`).
+    /// The lifecycle states of instances that such a hook keeps waiting (Auto Scaling API reference, `LifecycleState`). `Warmed:Pending:Wait` is
+    /// both: of an instance that is launched into a warm pool, and of one that a terminate hook holds on its way back there.
     #[must_use]
     pub fn holds(self, state: &str) -> bool {
         match self {
             Self::Launching => matches!(state, "Pending:Wait" | "Warmed:Pending:Wait"),
-            Self::Terminating => matches!(state, "Terminating:Wait" | "Warmed:Terminating:Wait" | "ReplacingRootVolume:Wait"),
+            Self::Terminating => {
+                matches!(state, "Terminating:Wait" | "Warmed:Terminating:Wait" | "Warmed:Pending:Wait" | "ReplacingRootVolume:Wait")
+            }
         }
     }
 }

@@ -17,6 +17,13 @@ use crate::{
     record::{self, Standing},
 };
 
+/// What to do where Kubernetes does not do it.
+const LOOK_AT: &str = "look at --kubeconfig, --context, the way to its API server, and your rights";
+
+fn unchanged() -> String {
+    format!("nothing was changed ({LOOK_AT})")
+}
+
 /// There is no drain to end: what was asked makes no sense, and nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[error("{node} is not being drained ({why}), so there is nothing to release; nothing was changed")]
@@ -63,7 +70,7 @@ pub(super) fn pause(args: PauseArgs, on: bool) -> anyhow::Result<ExitCode> {
         }
         let (namespace, name) = args.lease.place(&|name| std::env::var(name).ok());
         let place = LeasePlace { namespace, name };
-        let changed = set_paused(client, &place, on).await.context("the drains are as they were")?;
+        let changed = set_paused(client, &place, on).await.context(format!("the drains are as they were ({LOOK_AT})"))?;
         let already = if changed { "" } else { " already" };
         say(&format!("All drains are {word}{already} (Lease {}/{}).", place.namespace, place.name));
         Ok(())
@@ -85,7 +92,7 @@ pub(super) fn release(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn read(client: &kube::Client, node: &NodeName) -> anyhow::Result<Node> {
-    let found = cluster::read_node(&plain(client.clone()), &KeepLabels::keys([]), node).await.context("nothing was changed")?;
+    let found = cluster::read_node(&plain(client.clone()), &KeepLabels::keys([]), node).await.context(unchanged())?;
     found.with_context(|| format!("there is no node `{node}`; nothing was changed"))
 }
 
@@ -115,7 +122,7 @@ async fn annotate(client: kube::Client, node: &str, key: &str, value: Option<&st
     let request = http::Request::patch(format!("/api/v1/nodes/{node}"))
         .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
         .body(serde_json::to_vec(&patch)?)?;
-    cluster.call(Target::PatchNode, Lane::Ordinary, node.as_str(), request).await.context("nothing was changed")?;
+    cluster.call(Target::PatchNode, Lane::Ordinary, node.as_str(), request).await.context(unchanged())?;
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use std::{io::Write as _, sync::Arc};
 
 use crate::{
-    aws::{self, Clients},
+    aws::{self, AwsError, Clients, Outcome},
     config::{AwsArgs, ConfigError},
     controller::{Clock, Random},
 };
@@ -22,6 +22,25 @@ pub(super) async fn connect(args: &AwsArgs, region: Option<&str>) -> anyhow::Res
         return Err(ConfigError::no_region().into());
     }
     Ok(Clients::from_config(&base, Clock::system(), Arc::new(())))
+}
+
+/// A call with a person's own credentials failed: what AWS says, and what they can do about it. `policy`: where the right is that they may lack.
+pub(super) fn advised(error: AwsError, policy: &str) -> anyhow::Error {
+    let remedy = match error.outcome() {
+        // The SDK found none, or AWS does not know them: no policy helps.
+        Outcome::Denied if error.code().is_empty() || error.is_about_credentials() => {
+            "AWS takes no credentials of yours: look at `aws sts get-caller-identity` and AWS_PROFILE"
+        }
+        Outcome::Denied => {
+            let permission = error.api().permission();
+            return anyhow::Error::from(error).context(format!("your credentials need {permission} ({policy})"));
+        }
+        Outcome::Gone => "look at the name, at --region, and at the account of your credentials",
+        Outcome::Timeout | Outcome::Unreachable => "look at the network, HTTPS_PROXY, NO_PROXY and --aws-endpoint-url",
+        Outcome::Throttled | Outcome::Server => "try again in a minute",
+        Outcome::Ok | Outcome::Rejected => return error.into(),
+    };
+    anyhow::anyhow!("{error}; {remedy}")
 }
 
 /// A random UUID of version 4.

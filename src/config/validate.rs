@@ -41,6 +41,12 @@ impl ConfigError {
         Self { flag, variable: super::print::variable(flag), value, remedy: remedy.into() }
     }
 
+    /// A command that puts something on a queue was told none.
+    #[must_use]
+    pub fn no_queue() -> Self {
+        Self::new("queue-url", None, "give the URL of the queue that it is put on, as `aws sqs get-queue-url` prints it")
+    }
+
     /// Nothing says in which region the instances are, neither flags nor the environment.
     #[must_use]
     pub fn no_region() -> Self {

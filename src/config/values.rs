@@ -68,6 +68,10 @@ impl FromStr for QueueUrl {
         let host = url.host_str().ok_or_else(|| format!("no host in it; {remedy}"))?;
         let name = url.path_segments().and_then(|mut s| s.next_back()).filter(|n| !n.is_empty());
         let name = name.ok_or_else(|| format!("no queue name at its end; {remedy}"))?.to_owned();
+        // Where one message of a FIFO queue's group is held, none after it comes; and EventBridge needs a group for each message.
+        if name.rsplit_once('.').is_some_and(|(_, kind)| kind == "fifo") {
+            return Err("a FIFO queue, which brings nothing while a message before it is held; give a standard queue".to_owned());
+        }
         Ok(Self { url: text.to_owned(), region: region_of_host(host), name })
     }
 }

@@ -87,6 +87,7 @@ async fn where_all_is_well_every_point_says_yes_and_nothing_is_changed() {
         "host",
         "instances",
         "kubernetes",
+        "paused",
         "proxy",
         "queue",
         "queue.delete",
@@ -260,4 +261,16 @@ async fn what_is_configured_and_asked_by_nobody_else_is_looked_at_and_needed_by_
     assert_eq!((webhook["about"].as_str(), webhook["needed"].as_bool()), (Some("chat.example.invalid"), Some(false)));
     assert!(webhook["remedy"].as_str().unwrap().contains("Drains go on without it"), "{webhook}");
     assert!(!format!("{:?}", report.findings).contains("T0K3N"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn drains_that_somebody_has_paused_are_told_with_what_lets_them_go_on() {
+    let stage = sound(67).await;
+    let _sundown = stage.leader("sundown", &[]).await;
+    assert_eq!(stage.check(&["--receive"]).await.at("paused")["answer"], "yes");
+    assert_eq!(stage.tool(&["pause"]).await.code, Some(0));
+    let report = stage.check(&["--receive"]).await;
+    let paused = report.at("paused");
+    assert_eq!((paused["answer"].as_str(), paused["needed"].as_bool(), report.code), (Some("no"), Some(false), Some(0)), "{paused}");
+    assert!(paused["remedy"].as_str().unwrap().contains("sundown.dev/pause-"), "{paused}");
 }

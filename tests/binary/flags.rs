@@ -16,6 +16,7 @@ async fn wrong_flags_end_it_with_code_2_and_name_flag_value_and_remedy() {
         (&[], false, &["--queue-url", "SUNDOWN_QUEUE_URL", "not given", "aws sqs get-queue-url"]),
         (&["--queue-url", "http://127.0.0.1:9/000000000000/q"], false, &["--region", "SUNDOWN_REGION", "not given", "eu-west-1"]),
         (&["--queue-url", "my-queue"], false, &["--queue-url", "my-queue", "https://sqs.REGION.amazonaws.com"]),
+        (&["--queue-url", "https://sqs.eu-west-1.amazonaws.com/1/q.fifo"], false, &["--queue-url", "q.fifo", "give a standard queue"]),
         (&["--queue-url", QUEUE], true, &["--queue-url", QUEUE, "once"]),
         (&["--queue-url", "https://sqs.us-east-1.amazonaws.com/1/q"], true, &["--region", "eu-west-1 and us-east-1"]),
         (&["--max-pollers", "17"], true, &["--max-pollers", "`17`", "1 to 16"]),

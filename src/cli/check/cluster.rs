@@ -16,7 +16,7 @@ use super::finding::Finding;
 use crate::{
     cluster::{LEASE_VERBS, Right, Target, rights},
     config::Config,
-    domain::{seconds, with_causes},
+    domain::{PAUSE, seconds, with_causes},
 };
 
 /// How long one request may take.
@@ -104,15 +104,22 @@ pub(super) struct Own<'a> {
 impl Own<'_> {
     /// It receives from one of our queues, as far as its command line and its variables say.
     fn names_our_queue(&self, pod: &Stranger) -> bool {
-        let names = |text: &str| {
-            // A whole URL, or a queue's name that stands alone (`--interruption-queue=NAME`).
-            self.queues.iter().any(|url| {
-                let name = url.rsplit('/').next().unwrap_or(url);
-                let value = text.split_once('=').map_or(text, |(_, value)| value);
-                text.contains(url) || value == name || value.ends_with(&format!("/{name}"))
-            })
+        // The URL may stand in a list or in a line of a shell; one that only begins with ours is of another queue.
+        let is_part = |c: char| !(c.is_whitespace() || ",;='\"".contains(c));
+        let whole = |text: &str| text.split(|c| !is_part(c)).any(|word| self.queues.iter().any(|url| word.trim_end_matches('/') == *url));
+        // By its name alone only where that is said to be a queue: other things are called the same.
+        let by_name = |what: &str, value: &str| {
+            let is_ours = |url: &&str| {
+                url.rsplit('/')
+                    .next()
+                    .is_some_and(|name| value.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with(['/', ':'])))
+            };
+            what.to_ascii_lowercase().contains("queue") && self.queues.iter().any(is_ours)
         };
-        pod.words.iter().map(String::as_str).chain(pod.env.values().map(String::as_str)).any(names)
+        pod.words.iter().chain(pod.env.values()).any(|text| whole(text))
+            || pod.env.iter().any(|(name, value)| by_name(name, value))
+            || pod.words.iter().filter_map(|word| word.split_once('=')).any(|(flag, value)| by_name(flag, value))
+            || pod.words.iter().zip(pod.words.iter().skip(1)).any(|(flag, value)| flag.starts_with('-') && by_name(flag, value))
     }
 
     /// Another replica of ours: they take turns by their Lease.
@@ -253,13 +260,36 @@ pub(super) async fn list_pods(client: &Client) -> Result<Vec<Stranger>, String> 
     Ok(pods)
 }
 
-/// The pod that holds the Lease; `None`: nobody does, or there is no Lease.
-pub(super) async fn leader(client: &Client, namespace: &str, name: &str) -> Result<Option<String>, String> {
+/// What the Lease says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Standing {
+    /// The pod that holds it; `None`: nobody does, or there is no Lease.
+    pub(super) leader: Option<String>,
+    /// A person has paused all drains.
+    pub(super) is_paused: bool,
+}
+
+/// Reads the Lease.
+pub(super) async fn standing(client: &Client, namespace: &str, name: &str) -> Result<Standing, String> {
     let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
-    let lease = within(api.get_opt(name)).await.map_err(|e| words_of(&e))?;
-    let holder = lease.and_then(|l| l.spec).and_then(|s| s.holder_identity).filter(|h| !h.is_empty());
-    // `POD_RANDOM`
-    Ok(holder.map(|h| h.rsplit_once('_').map_or(h.clone(), |(pod, _)| pod.to_owned())))
+    let Some(lease) = within(api.get_opt(name)).await.map_err(|e| words_of(&e))? else { return Ok(Standing::default()) };
+    let holder = lease.spec.and_then(|s| s.holder_identity).filter(|h| !h.is_empty());
+    Ok(Standing {
+        // `POD_RANDOM`
+        leader: holder.map(|h| h.rsplit_once('_').map_or(h.clone(), |(pod, _)| pod.to_owned())),
+        is_paused: lease.metadata.annotations.is_some_and(|a| a.get(PAUSE).is_some_and(|v| v == "true")),
+    })
+}
+
+/// Whether the drains are paused. Advice: it was a person who paused them.
+pub(super) fn judge_pause(standing: &Standing, namespace: &str, name: &str) -> Finding {
+    const POINT: &str = "paused";
+    let lease = format!("Lease {namespace}/{name}");
+    if !standing.is_paused {
+        return Finding::yes(POINT, lease, format!("no {PAUSE}=true: drains are not paused"));
+    }
+    let remedy = format!("to go on: kubectl -n {namespace} annotate lease {name} {PAUSE}-");
+    Finding::no(POINT, lease, format!("{PAUSE}=true: nodes are cordoned, and no pod of them is evicted"), remedy).advice()
 }
 
 #[cfg(test)]

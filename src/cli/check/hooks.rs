@@ -64,6 +64,10 @@ fn timing(group: &str, hook: &Hook, drain_timeout: Option<Duration>) -> Vec<Find
         let says = "its default result is ABANDON: a new instance that nobody answers for in time is terminated, and the next one too";
         found.push(Finding::no("hook.default", &about, says, "set its default result to CONTINUE").advice());
     }
+    if hook.transition == Transition::Terminating && hook.default_result == HookResult::Abandon {
+        let says = "its default result is ABANDON: where it runs out, other hooks are cut short, and a group that retains abandoned instances keeps them, and their bill";
+        found.push(Finding::no("hook.default", &about, says, "set its default result to CONTINUE").advice());
+    }
     if found.is_empty() {
         let says = format!(
             "{} hook, heartbeat {}, {} in all, then {}",

@@ -219,7 +219,7 @@ impl Check<'_> {
             }
         }
         if all_known {
-            self.found.push(queue::coverage(name, &known));
+            self.found.push(queue::coverage(name, &arn, &known));
         }
     }
 
@@ -330,7 +330,11 @@ impl Check<'_> {
             Err(why) => self.found.push(Finding::cannot_tell("handlers", "", format!("pods cannot be listed: {why}"), "allow `list pods`").advice()),
         }
         let pods = pods.unwrap_or_default();
-        self.leader(cluster::leader(&client, namespace, lease).await, &pods).await;
+        let held = cluster::standing(&client, namespace, lease).await;
+        if let Ok(held) = &held {
+            self.found.push(cluster::judge_pause(held, namespace, lease));
+        }
+        self.leader(held.map(|held| held.leader), &pods).await;
     }
 
     /// Whether the leader receives, by its own word.

@@ -260,10 +260,11 @@ fn detail_types(rule: &RuleFacts) -> BTreeSet<String> {
     words(pattern.get("detail-type")).into_iter().map(str::to_owned).collect()
 }
 
-/// Whether the rules together bring what Sundown acts on. Only where all of them are known.
-pub(super) fn coverage(name: &str, rules: &[RuleFacts]) -> Finding {
+/// Whether the rules together bring what Sundown acts on to this queue. Only where all of them are known.
+pub(super) fn coverage(name: &str, queue_arn: &str, rules: &[RuleFacts]) -> Finding {
     const POINT: &str = "rules";
-    let brought: BTreeSet<String> = rules.iter().flat_map(detail_types).collect();
+    let brings = |rule: &&RuleFacts| rule.state.starts_with("ENABLED") && rule.targets.iter().any(|t| t.arn == queue_arn && !t.transforms);
+    let brought: BTreeSet<String> = rules.iter().filter(brings).flat_map(detail_types).collect();
     if !brought.contains(TERMINATE) {
         return Finding::no(
             POINT,
@@ -272,10 +273,14 @@ pub(super) fn coverage(name: &str, rules: &[RuleFacts]) -> Finding {
             "add that rule (README, Running it for real)",
         );
     }
-    let wanted = ["EC2 Spot Instance Interruption Warning", "EC2 Instance State-change Notification"];
+    let wanted = [
+        "EC2 Spot Instance Interruption Warning",
+        "EC2 Instance State-change Notification",
+        "EC2 Capacity Reservation Instance Interruption Warning",
+    ];
     let missing: Vec<_> = wanted.into_iter().filter(|t| !brought.contains(*t)).collect();
     if missing.is_empty() {
-        return Finding::yes(POINT, name, format!("{} rules bring what is acted on", rules.len()));
+        return Finding::yes(POINT, name, format!("{} rules bring what is acted on", rules.iter().filter(brings).count()));
     }
     Finding::no(POINT, name, format!("no rule brings `{}`", missing.join("` nor `")), "add the rule, unless that is meant").advice()
 }

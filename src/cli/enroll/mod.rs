@@ -13,7 +13,7 @@ use clap::{ArgGroup, Args};
 use tokio::time::Instant;
 
 use self::plan::{Removal, Step, Wish, fate, plan, removals};
-use super::people::{block_on, connect};
+use super::people::{advised, block_on, connect};
 use crate::{
     aws::{AutoScaling, AwsError, Group, GroupFilter, Outcome},
     config::{AwsArgs, duration_text, parse_duration},
@@ -267,9 +267,5 @@ fn waiting(all: &[Removal]) -> String {
 
 /// What is denied here is the person's own right, not that of the service.
 fn allowed(error: AwsError) -> anyhow::Error {
-    if error.outcome() != Outcome::Denied {
-        return error.into();
-    }
-    let permission = error.api().permission();
-    anyhow::Error::from(error).context(format!("your credentials need {permission} (docs/uninstall.md has the policy)"))
+    advised(error, "docs/commands.md, \"Whose credentials enroll\", has the policy")
 }

@@ -197,12 +197,17 @@ mod tests {
     #[test]
     fn what_is_removed_is_ours_with_those_that_wait_in_its_transition() {
         let member = |id: &str, state: &str| (id.to_owned(), state.to_owned());
-        let members =
-            vec![member("i-1", "InService"), member("i-2", "Terminating:Wait"), member("i-3", "Pending:Wait"), member("i-4", "Terminating:Proceed")];
+        let members = vec![
+            member("i-1", "InService"),
+            member("i-2", "Terminating:Wait"),
+            member("i-3", "Pending:Wait"),
+            member("i-4", "Terminating:Proceed"),
+            member("i-5", "Warmed:Pending:Wait"),
+        ];
         let group = Group { group: "asg".into(), tags: BTreeMap::new(), members };
         let launch = Hook { transition: Transition::Launching, ..hook("sundown-launch") };
         let all = removals("sundown", &group, &[hook("sundown-terminate"), launch, hook("Terminate-LC-Hook")]);
         let told: Vec<_> = all.iter().map(|r| (r.hook.as_str(), r.waiting.join(","))).collect();
-        assert_eq!(told, [("sundown-terminate", "i-2".to_owned()), ("sundown-launch", "i-3".to_owned())]);
+        assert_eq!(told, [("sundown-terminate", "i-2,i-5".to_owned()), ("sundown-launch", "i-3,i-5".to_owned())]);
     }
 }

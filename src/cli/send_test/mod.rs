@@ -5,17 +5,17 @@ mod witness;
 
 use std::{process::ExitCode, time::Duration};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 
 use self::{
     event::{About, Kind, detail, resources, whole},
     witness::Witness,
 };
-use super::people::{block_on, connect, say, uuid};
+use super::people::{advised, block_on, connect, say, uuid};
 use crate::{
-    aws::{Clients, Outcome, PutEvent, Transition},
-    config::{AwsArgs, KubeArgs, QueueUrl, duration_text, parse_duration},
+    aws::{Clients, PutEvent, Transition},
+    config::{AwsArgs, ConfigError, KubeArgs, QueueUrl, duration_text, parse_duration},
     controller::{Clock, Random},
     domain::{GroupName, InstanceId},
     interruption::TEST_SOURCE,
@@ -66,6 +66,9 @@ pub(super) struct SendTestArgs {
 
 /// It was sent, and in the time that was given nobody has told of it.
 const NOT_TOLD: u8 = 3;
+const NOT_SENT: &str = "nothing was sent";
+/// Which policy has the rights of who sends tests.
+const POLICY: &str = "docs/commands.md, \"Who may send tests\", has the policy";
 
 /// Which way an event goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -84,7 +87,7 @@ pub(super) fn main(args: &SendTestArgs) -> anyhow::Result<ExitCode> {
 async fn send(args: &SendTestArgs) -> anyhow::Result<ExitCode> {
     let queue = args.queue_url.first();
     if args.to == Way::Queue && queue.is_none() && !args.print {
-        bail!("--to queue needs --queue-url (SUNDOWN_QUEUE_URL)");
+        return Err(ConfigError::no_queue().into());
     }
     let clients = connect(&args.aws, queue.and_then(|q| q.region.as_deref())).await?;
     let witness = match args.wait {
@@ -112,14 +115,14 @@ async fn send(args: &SendTestArgs) -> anyhow::Result<ExitCode> {
     }
     let id = if let (Way::Queue, Some(queue)) = (args.to, queue) {
         let sent = clients.queue(&queue.url).send(&whole(&about, &id).to_string()).await;
-        sent.map_err(|error| remedy(error, "the queue's policy must list you among its senders"))?;
+        sent.map_err(|error| advised(error, "the queue's policy must list you among its senders")).context(NOT_SENT)?;
         say(&format!("Test event {id} is on queue {}.", queue.name));
         id
     } else {
         let (detail, resources) = (detail(&about), resources(&about));
         let event = PutEvent { source: TEST_SOURCE, detail_type: args.kind.detail_type(), detail: &detail, resources: &resources };
         let sent = clients.event_bridge().put_event(&event).await;
-        let id = sent.map_err(|error| remedy(error, "the policy for test events of the Terraform module has it"))?;
+        let id = sent.map_err(|error| advised(error, POLICY)).context(NOT_SENT)?;
         say(&format!("Test event {id} is on the default bus. It comes only through rules that match the source {TEST_SOURCE}."));
         id
     };
@@ -152,15 +155,6 @@ fn heard(told: Result<Option<String>, String>, most: Duration) -> ExitCode {
     ExitCode::from(NOT_TOLD)
 }
 
-/// What is denied here is the person's own right.
-fn remedy(error: crate::aws::AwsError, why: &str) -> anyhow::Error {
-    if error.outcome() != Outcome::Denied {
-        return error.into();
-    }
-    let permission = error.api().permission();
-    anyhow::Error::from(error).context(format!("your credentials need {permission}: {why}; nothing was sent"))
-}
-
 /// Group and hook: those given, else those of the instance.
 async fn hook(args: &SendTestArgs, clients: &Clients) -> anyhow::Result<(String, String)> {
     if let (Some(group), Some(hook)) = (&args.group, &args.hook) {
@@ -174,7 +168,8 @@ async fn hook(args: &SendTestArgs, clients: &Clients) -> anyhow::Result<(String,
         return Ok((group, hook.clone()));
     }
     let transition = if args.kind == Kind::Launch { Transition::Launching } else { Transition::Terminating };
-    let hooks = clients.autoscaling().hooks(&GroupName::from(group.as_str())).await.context("its hooks cannot be asked for: name one with --hook")?;
+    let hooks = clients.autoscaling().hooks(&GroupName::from(group.as_str())).await;
+    let hooks = hooks.map_err(|error| advised(error, POLICY)).context("its hooks cannot be asked for: name one with --hook")?;
     let of_kind: Vec<_> = hooks.into_iter().filter(|h| h.transition == transition).map(|h| h.hook.to_string()).collect();
     let ours = of_kind.iter().find(|name| name.starts_with("sundown")).or_else(|| of_kind.first());
     let hook = ours
@@ -185,7 +180,8 @@ async fn hook(args: &SendTestArgs, clients: &Clients) -> anyhow::Result<(String,
 
 async fn group_of(args: &SendTestArgs, clients: &Clients) -> anyhow::Result<String> {
     let name_it = "name its group with --group";
-    let found = clients.ec2().describe_instances(std::slice::from_ref(&args.instance)).await.context(name_it)?;
+    let found = clients.ec2().describe_instances(std::slice::from_ref(&args.instance)).await;
+    let found = found.map_err(|error| advised(error, POLICY)).context(name_it)?;
     let facts = found.into_iter().next().with_context(|| format!("there is no instance {} in the region; {name_it}", args.instance))?;
     facts.tags.get(GROUP_TAG).cloned().with_context(|| format!("{} is in no Auto Scaling group; {name_it}", args.instance))
 }

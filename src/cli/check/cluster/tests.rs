@@ -73,6 +73,17 @@ fn whoever_else_reads_our_queue_is_found() {
     flag.words.push("--queue=shop".to_owned());
     assert_eq!(told(flag), robs("ops/reader"));
     assert_eq!(told(pod("karpenter-7d-x", "ReplicaSet", "karpenter", &[("INTERRUPTION_QUEUE", "workshop")])), std::slice::from_ref(&none));
+    let mut apart = pod("reader-0", "StatefulSet", "reader", &[]);
+    apart.words.extend(["sh", "-c", "read --queue-url='https://sqs.eu-west-1.amazonaws.com/1/other' & read shop"].map(str::to_owned));
+    assert_eq!(told(apart.clone()), std::slice::from_ref(&none));
+    apart.words.extend(["--queue", "shop"].map(str::to_owned));
+    assert_eq!(told(apart), robs("ops/reader"));
+    let line = format!("exec read --from={QUEUE},https://sqs.eu-west-1.amazonaws.com/1/other");
+    assert_eq!(told(pod("reader-1", "StatefulSet", "reader", &[("COMMAND", &line)])), robs("ops/reader"));
+    // A queue whose name begins with ours, as that of a trial does, and what is called as the queue is.
+    let trial = format!("{QUEUE}-trial");
+    assert_eq!(told(pod("trial-5c9-abc", "ReplicaSet", "sundown:1", &[("SUNDOWN_QUEUE_URL", &trial)])), std::slice::from_ref(&none));
+    assert_eq!(told(pod("shop-5c9-abc", "ReplicaSet", "shop", &[("APP", "shop")])), std::slice::from_ref(&none));
     // The handler on another queue, or on the instance's metadata; the autoscaler.
     let handler = pod("aws-node-termination-handler-x2x", "DaemonSet", "public.ecr.aws/aws-ec2/aws-node-termination-handler:v1", &[]);
     assert_eq!(told(handler), [("handlers", "ops/aws-node-termination-handler".to_owned(), Answer::No, false)]);

@@ -126,14 +126,30 @@ fn a_rule_is_enabled_has_the_queue_for_a_target_and_leaves_events_as_they_are() 
         (RuleFacts { state: "DISABLED".to_owned(), ..good.clone() }, true),
         (RuleFacts { targets: vec![], ..good.clone() }, true),
         (RuleFacts { targets: vec![TargetFacts { transforms: true, ..target.clone() }], ..good.clone() }, true),
-        (RuleFacts { targets: vec![TargetFacts { attempts: Some(0), ..target }], ..good.clone() }, false),
+        (RuleFacts { targets: vec![TargetFacts { attempts: Some(0), ..target.clone() }], ..good.clone() }, false),
     ] {
         assert_eq!(told(&rule(ARN, &bad)), [("rule", Answer::No, needed)], "{bad:?}");
     }
     let brings = |types: &[&str]| RuleFacts { pattern: json!({ "detail-type": types }).to_string(), ..good.clone() };
-    let all = [TERMINATE, "EC2 Spot Instance Interruption Warning", "EC2 Instance State-change Notification"];
-    assert_eq!(told(&[coverage("q", &[brings(&all)])]), [("rules", Answer::Yes, true)]);
-    assert_eq!(told(&[coverage("q", &[brings(&all[..1]), brings(&all[1..2])])]), [("rules", Answer::No, false)]);
-    assert_eq!(told(&[coverage("q", &[brings(&all[1..])])]), [("rules", Answer::No, true)]);
-    assert_eq!(told(&[coverage("q", &[])]), [("rules", Answer::No, true)]);
+    let all = [
+        TERMINATE,
+        "EC2 Spot Instance Interruption Warning",
+        "EC2 Instance State-change Notification",
+        "EC2 Capacity Reservation Instance Interruption Warning",
+    ];
+    let covered = |rules: &[RuleFacts]| told(&[coverage("q", ARN, rules)])[0];
+    assert_eq!(covered(&[brings(&all)]), ("rules", Answer::Yes, true));
+    assert_eq!(covered(&[brings(&all[..1]), brings(&all[1..])]), ("rules", Answer::Yes, true));
+    assert_eq!(covered(&[brings(&all[..3])]), ("rules", Answer::No, false));
+    assert_eq!(covered(&[brings(&all[1..])]), ("rules", Answer::No, true));
+    assert_eq!(covered(&[]), ("rules", Answer::No, true));
+    // What is off, goes elsewhere or is changed on the way brings nothing.
+    let changed = TargetFacts { transforms: true, ..good.targets[0].clone() };
+    for useless in [
+        RuleFacts { state: "DISABLED".to_owned(), ..brings(&all) },
+        RuleFacts { targets: vec![], ..brings(&all) },
+        RuleFacts { targets: vec![changed], ..brings(&all) },
+    ] {
+        assert_eq!(covered(std::slice::from_ref(&useless)), ("rules", Answer::No, true), "{useless:?}");
+    }
 }
