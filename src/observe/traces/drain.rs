@@ -173,7 +173,7 @@ impl DrainTrace {
         }
         let failed = (!left.is_empty())
             .then(|| format!("{} pods were left: {}", left.len(), left.iter().take(10).map(ToString::to_string).collect::<Vec<_>>().join(", ")));
-        let mut spans = Spans { trace: id, all: Vec::new() };
+        let mut spans = Spans { trace: id, end: at, all: Vec::new() };
         let root = spans.add(None, "drain", happened, at.max(ended_at), attributes);
         spans.add(Some(root), "accept", happened, accepted, vec![]);
         let evict = spans.add(Some(root), "evict", accepted, ended_at, vec![]);
@@ -198,12 +198,14 @@ impl DrainTrace {
 
 struct Spans {
     trace: [u8; 16],
+    /// A Node that is registered again while it is drained has one trace and two times the spans, which end at other times.
+    end: Moment,
     all: Vec<Span>,
 }
 
 impl Spans {
     fn add(&mut self, parent: Option<[u8; 8]>, name: &'static str, start: Moment, end: Moment, attributes: Vec<Attribute>) -> [u8; 8] {
-        let digest = Md5::new().chain_update(self.trace).chain_update(self.all.len().to_be_bytes()).finalize();
+        let digest = Md5::new().chain_update(self.trace).chain_update(self.end.to_string()).chain_update(self.all.len().to_be_bytes()).finalize();
         let mut id = [0; 8];
         id.iter_mut().zip(digest).for_each(|(to, from)| *to = from);
         let end = end.max(start);
@@ -290,7 +292,9 @@ mod tests {
             accepted: at(3),
             taken_over: true,
         });
-        assert_eq!(one.id, begun(&place).finish(at(90)).id);
+        let again = begun(&place).finish(at(90));
+        assert_eq!(one.id, again.id);
+        assert_ne!(one.spans[0].id, again.spans[0].id, "a collector would drop one of the two");
         assert_ne!(one.id, other.finish(at(90)).id);
         let ids: std::collections::BTreeSet<_> = one.spans.iter().map(|s| s.id).collect();
         assert_eq!(ids.len(), one.spans.len());
