@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::{
     audit::{USER, calls},
     cluster::{ADMIN, Flags},
-    process::{LIMIT, Process, Said, run},
+    process::{LIMIT, Process, Said, run, sundown},
     stage::{Stage, condition},
 };
 
@@ -19,10 +19,10 @@ const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/helm/sundown");
 const NAMESPACE: &str = "edge";
 
 /// All that can be switched on, in a namespace that is restricted.
-fn values() -> Value {
+fn values(stage: &Stage) -> Value {
     json!({
         "image": { "repository": "registry.example.com/sundown" },
-        "config": { "queueUrls": ["https://sqs.eu-west-1.amazonaws.com/123456789012/sundown-shop"], "clusterName": "shop" },
+        "config": { "queueUrls": [stage.world.queue_url()], "clusterName": stage.world.cluster() },
         "serviceAccount": { "annotations": { "eks.amazonaws.com/role-arn": "arn:aws:iam::123456789012:role/sundown" } },
         "service": { "enabled": true },
         "metrics": { "serviceMonitor": { "enabled": true }, "prometheusRule": { "enabled": true }, "dashboard": { "enabled": true } },
@@ -135,6 +135,33 @@ async fn what_it_may(stage: &Stage) {
     }
 }
 
+/// The hook's pod is kwok's, which runs nothing: its command here, with its settings, by its account.
+async fn what_the_check_says(stage: &Stage, pod: &Value) {
+    let (folder, container) = (stage.cluster.folder.path(), &pod["spec"]["containers"][0]);
+    let account = pod["spec"]["serviceAccountName"].as_str().unwrap();
+    let token = stage.cluster.kubectl(&["create", "token", account, "-n", NAMESPACE]).await;
+    let mut config: Value = serde_json::from_slice(&std::fs::read(stage.cluster.kubeconfig(ADMIN)).unwrap()).unwrap();
+    config["users"][0]["user"]["token"] = json!(token.trim());
+    let kubeconfig = folder.join("check.kubeconfig");
+    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    let mut command = sundown(folder);
+    command.args(container["args"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()));
+    command.args(["-o", "json", "--kubeconfig"]).arg(&kubeconfig);
+    for variable in container["env"].as_array().unwrap() {
+        let field = || pod.pointer(&format!("/{}", variable["valueFrom"]["fieldRef"]["fieldPath"].as_str()?.replace('.', "/")))?.as_str();
+        command.env(variable["name"].as_str().unwrap(), variable["value"].as_str().or_else(field).unwrap());
+    }
+    command.env("AWS_ENDPOINT_URL", stage.aws_url());
+    command.envs([("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"), ("AWS_SECRET_ACCESS_KEY", "not-a-secret"), ("AWS_EC2_METADATA_DISABLED", "true")]);
+    let said = run(folder, &mut command).await;
+    let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}{}", said.out, said.err));
+    for point in ["groups", "handlers", "hook.heartbeat", "kubernetes", "paused", "queue", "rights"] {
+        let answers: Vec<_> = report["findings"].as_array().unwrap().iter().filter(|f| f["point"] == point).map(|f| &f["answer"]).collect();
+        assert!(!answers.is_empty() && answers.iter().all(|answer| *answer == "yes"), "{point}: {}", said.out);
+    }
+    assert_eq!(said.code, Some(0), "{}", said.out);
+}
+
 /// `helm test`; the pod of the hook is kwok's and ends well when it is told to.
 async fn is_tested(stage: &Stage, helm: &Helm<'_>) {
     let folder = stage.cluster.folder.path();
@@ -142,6 +169,7 @@ async fn is_tested(stage: &Stage, helm: &Helm<'_>) {
     let hook = format!("/api/v1/namespaces/{NAMESPACE}/pods/{NAMESPACE}-sundown-check");
     let pod = stage.until("the check runs", &hook, |p| p["status"]["phase"] == "Running").await;
     assert_eq!(pod["spec"]["containers"][0]["args"], json!(["check"]));
+    what_the_check_says(stage, &pod).await;
     stage.cluster.kubectl(&["annotate", "pod", "-n", NAMESPACE, &format!("{NAMESPACE}-sundown-check"), "test.sundown.dev/finishes=yes"]).await;
     let ended = testing.ended().await;
     assert!(ended.success(), "{}", testing.last_lines());
@@ -151,7 +179,7 @@ async fn is_tested(stage: &Stage, helm: &Helm<'_>) {
 async fn comes_and_goes(stage: &Stage, program: &'static str) {
     let helm = Helm { stage, program };
     let file = stage.cluster.folder.path().join("values.json");
-    std::fs::write(&file, values().to_string()).unwrap();
+    std::fs::write(&file, values(stage).to_string()).unwrap();
     restricted(stage, NAMESPACE).await;
     let usual = [NAMESPACE, CHART, "-n", NAMESPACE, "--values", file.to_str().unwrap(), "--wait", "--timeout", "90s"];
     let said = helm.run(&[&["install"], &usual[..]].concat()).await;

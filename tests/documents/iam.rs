@@ -173,8 +173,29 @@ fn the_module_has_the_calls_of_check_and_of_tests_apart_from_the_service() {
     // Everybody may ask who he is; the dead-letter queue is another than the service's own.
     let check: Vec<_> = Api::OF_CHECK[1..].iter().copied().chain([Api::GetQueueAttributes]).collect();
     assert_eq!(rows("check"), names(&check));
-    // Straight to the queue goes who is listed in its policy.
-    assert_eq!(rows("test"), names(&[Api::PutEvents]));
+    // Group and hook of an instance are looked up. Straight to the queue goes who is listed in its policy.
+    assert_eq!(rows("test"), names(&[Api::PutEvents, Api::DescribeInstances, Api::DescribeLifecycleHooks]));
+    for api in [Api::DescribeInstances, Api::DescribeLifecycleHooks] {
+        assert_eq!(table["test"][api.as_str()], table["service"][api.as_str()], "the same action on the same place");
+    }
+}
+
+/// By hand as by the module: whoever may send tests may send nothing else.
+#[test]
+fn tests_are_bound_to_their_source_and_to_the_kinds_of_the_module() {
+    let policy: Value = serde_json::from_str(&policy_under(&read("docs/commands.md"), "### Who may send tests")).unwrap();
+    let statement = policy["Statement"].as_array().unwrap().iter().find(|s| s["Action"][0] == "events:PutEvents").unwrap();
+    let condition = &statement["Condition"];
+    let all = &condition["ForAllValues:StringEquals"];
+    assert_eq!(all["events:source"], sundown::interruption::TEST_SOURCE);
+    // What is asked of all values holds where there is none.
+    assert_eq!(condition["Null"], serde_json::json!({ "events:source": "false", "events:detail-type": "false" }));
+    let patterns = read("terraform/modules/policy/patterns.tf");
+    let of_the_module = patterns.lines().filter_map(|line| line.trim().strip_prefix("detail-type = [")?.strip_suffix(']'));
+    let of_the_module: BTreeSet<_> = of_the_module.map(|word| word.trim_matches('"')).collect();
+    let said: BTreeSet<_> = all["events:detail-type"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+    assert_eq!(said, of_the_module);
+    assert_eq!(said.len(), 8);
 }
 
 /// `sundown check` looks up rules that the queue's policy names, and no patterns; a test event comes by a rule that matches its source.
@@ -189,6 +210,11 @@ fn the_queue_of_the_readme_names_each_rule_and_the_rules_let_tests_through() {
     let calls: Vec<Vec<&str>> = readme.lines().filter_map(|line| line.strip_prefix("rule ")).map(|rest| rest.splitn(3, ' ').collect()).collect();
     assert_eq!(calls.iter().map(|call| call[0]).collect::<BTreeSet<_>>(), named);
     assert_eq!(named.len(), calls.len(), "each rule once");
+    // What cannot be delivered is kept, in a queue with the policy of this one, made by `sed`: its own ARN is the only one that begins a word.
+    assert!(readme.contains(r#"s/\"${QUEUE}/&-undelivered/" queue.json > undelivered.json"#));
+    assert!(readme.contains("DeadLetterConfig={Arn=${QUEUE}-undelivered}"));
+    assert_eq!(policy.pointer("/Statement/0/Resource").unwrap(), "${QUEUE}");
+    assert_eq!(queue["Policy"].as_str().unwrap().matches("\"${QUEUE}").count(), 1);
 
     // As the function `rule` of the page puts a pattern together.
     assert!(readme.contains(r#"--event-pattern "{\"source\":[\"$2\"${TESTS}],$3}""#));

@@ -57,6 +57,8 @@ const ALL: &[&str] = &[
     "config.dryRun=true",
     "config.acceptRealTests=1h",
     "config.trial=true",
+    // Which it needs.
+    "replicas=1",
     "config.trialLog=/log/trial",
     "config.compat=nth",
     "config.webhookUrl=https://chat.example.com",
@@ -166,7 +168,8 @@ fn the_network_policy_lets_out_what_is_needed_and_in_what_may_look() {
     let mut open = BTreeSet::new();
     for rule in policy["spec"]["egress"].as_array().unwrap() {
         for port in rule["ports"].as_array().unwrap() {
-            let to = rule["to"].as_array().map_or(vec!["anywhere".to_owned()], |to| to.iter().map(|t| t["ipBlock"]["cidr"].to_string()).collect());
+            let peer = |to: &Value| to["ipBlock"]["cidr"].as_str().unwrap_or("ours").to_owned();
+            let to = rule["to"].as_array().map_or(vec!["anywhere".to_owned()], |to| to.iter().map(peer).collect());
             open.extend(to.into_iter().map(|to| format!("{} {} {to}", port["protocol"].as_str().unwrap(), port["port"])));
         }
     }
@@ -174,8 +177,42 @@ fn the_network_policy_lets_out_what_is_needed_and_in_what_may_look() {
         assert!(open.remove(needed), "{needed}");
     }
     let credentials = ["169.254.170.23/32", "fd00:ec2::23/128", "169.254.169.254/32", "fd00:ec2::254/128"];
-    assert_eq!(open, credentials.iter().map(|cidr| format!("TCP 80 \"{cidr}\"")).collect());
+    assert!(open.remove("TCP 9808 ours"), "the check asks the leader");
+    assert_eq!(open, credentials.iter().map(|cidr| format!("TCP 80 {cidr}")).collect());
     assert!(!tools.objects("minimal", &[]).contains_key("NetworkPolicy/sundown"), "off by default");
+}
+
+/// The check asks the leader whether it receives: from a standby, and from the pod of `helm test`.
+#[test]
+fn the_network_policy_lets_our_own_pods_ask_the_leader() {
+    let Some(tools) = Tools::found() else { return };
+    let on = ["--set", "networkPolicy.enabled=true", "--set", "networkPolicy.ingressFrom[0].namespaceSelector.matchLabels.a=b"];
+    for set in ["minimal", "company", "trial"] {
+        let objects = tools.objects(set, &on);
+        let of = |kind: &str| objects.iter().find(|(name, _)| name.starts_with(kind)).map(|(_, object)| object).unwrap();
+        let (service, check) = (&of("Deployment/")["spec"]["template"]["metadata"]["labels"], &of("Pod/")["metadata"]["labels"]);
+        let selects = |selector: &Value, labels: &Value| {
+            let wanted = selector["matchLabels"].as_object().unwrap();
+            !wanted.is_empty() && wanted.iter().all(|(label, value)| labels[label] == *value)
+        };
+        let policy = &of("NetworkPolicy/")["spec"];
+        for labels in [service, check] {
+            assert!(selects(&policy["podSelector"], labels), "{set}");
+            assert!(selects(&policy["ingress"][0]["from"][0]["podSelector"], labels), "{set}");
+        }
+        // Who is named is let in besides.
+        assert_eq!(policy["ingress"][0]["from"][1]["namespaceSelector"]["matchLabels"]["a"], "b", "{set}");
+        let egress = policy["egress"].as_array().unwrap();
+        let to_ours: Vec<_> = egress.iter().filter(|rule| rule["to"][0]["podSelector"].is_object()).collect();
+        assert_eq!(to_ours.len(), 1, "{set}");
+        assert!(selects(&to_ours[0]["to"][0]["podSelector"], service), "{set}");
+        let listens = &pod(&objects, objects.keys().find(|name| name.starts_with("Deployment/")).unwrap())["containers"][0]["ports"][0];
+        assert_eq!(to_ours[0]["ports"], json!([{ "port": listens["containerPort"], "protocol": "TCP" }]), "{set}");
+        // A list of nobody is everybody.
+        let everybody = tools.objects(set, &["--set", "networkPolicy.enabled=true", "--set-json", "networkPolicy.ingressFrom=[]"]);
+        let open = everybody.iter().find(|(name, _)| name.starts_with("NetworkPolicy/")).unwrap().1;
+        assert!(open["spec"]["ingress"][0].get("from").is_none(), "{set}");
+    }
 }
 
 #[test]
@@ -195,7 +232,7 @@ fn the_network_policy_lets_out_to_the_ports_that_the_values_name() {
         "extraEnv[1].value=a:9999",
     ];
     let policy = tools.objects("minimal", &args.map(|set| ["--set", set]).concat()).remove("NetworkPolicy/sundown").unwrap();
-    let named: Vec<_> = policy["spec"]["egress"].as_array().unwrap().iter().skip(3).collect();
+    let named: Vec<_> = policy["spec"]["egress"].as_array().unwrap().iter().skip(4).collect();
     let port = |port: u16| json!({ "port": port, "protocol": "TCP" });
     assert_eq!(named, [&json!({ "ports": [port(4566), port(3129), port(4318), port(9324), port(9325), port(80)] })], "443 is open anyway");
 }
@@ -248,4 +285,28 @@ fn what_hands_out_credentials_is_asked_directly() {
         assert!(direct.contains(&host), "{direct:?}");
     }
     assert!(!variables(pod(&tools.objects("minimal", &[]), "Deployment/sundown")).contains_key("NO_PROXY"));
+}
+
+/// A proxy for the way out of the cluster knows nobody in it.
+#[test]
+fn a_collector_or_a_webhook_in_the_cluster_is_asked_directly() {
+    let Some(tools) = Tools::found() else { return };
+    for (url, direct) in [
+        ("http://otel.monitoring.svc:4318", Some("otel.monitoring.svc")),
+        ("http://otel.monitoring.svc.cluster.local./in", Some("otel.monitoring.svc.cluster.local.")),
+        ("http://collector:4318", Some("collector")),
+        ("https://hooks.example.com/T0K3N", None),
+        ("http://10.1.2.3:4318", None),
+    ] {
+        for setting in ["config.otlpEndpoint", "config.webhookUrl"] {
+            let given = format!("{setting}={url}");
+            let objects = tools.objects(
+                "minimal",
+                &["proxy.https=http://proxy.example.com:3128", "dnsPolicy=ClusterFirst", &given].map(|set| ["--set", set]).concat(),
+            );
+            let said = variables(pod(&objects, "Deployment/sundown"));
+            let host = url.split_once("//").unwrap().1.split([':', '/']).next().unwrap();
+            assert_eq!(said["NO_PROXY"].split(',').find(|name| *name == host), direct, "{given}: {}", said["NO_PROXY"]);
+        }
+    }
 }

@@ -63,6 +63,9 @@ const REFUSED: &[(&[&str], &str, &str)] = &[
         "'/metrics/podMonitor/enabled'",
         "one of serviceMonitor and podMonitor",
     ),
+    (&["config.trial=true", "replicas=1"], "'/config/trial'", "beside config.dryRun: true"),
+    (&["config.trial=true", "config.dryRun=false", "replicas=1"], "'/config/trial'", "beside config.dryRun: true"),
+    (&["config.trial=true", "config.dryRun=true"], "'/replicas'", "in a trial nobody leads"),
     (&["tolerations[0].operator=Exists"], "'/tolerations/0'", "is not drained from them"),
     (&["tolerations[0].key=sundown.dev/interruption"], "'/tolerations/0'", "is not drained from them"),
     // What no schema can say.
@@ -111,6 +114,12 @@ fn hosts_outside_of_the_cluster_and_addresses_are_taken_and_with_its_own_dns_tho
         &["admin.address=10.0.0.1", "livenessProbe.successThreshold=1"],
         &["admin.address=[fd00::1]", "livenessProbe=null", "commonLabels.app\\.kubernetes\\.io/part-of=platform"],
         &["config.awsEndpointUrl=http://localstack.test.svc:4566", "proxy.https=http://proxy:3128", "dnsPolicy=ClusterFirst"],
+        // Of two words either may be: a domain, or a Service and its namespace.
+        &["config.otlpEndpoint=http://example.com:4318"],
+        // A trial, and one that was put aside. A dry run that records nothing may have several.
+        &["config.trial=true", "config.dryRun=true", "replicas=1"],
+        &["config.trial=true", "config.dryRun=true", "replicas=0"],
+        &["config.trial=false", "config.dryRun=true"],
     ] {
         tools.objects("minimal", &sets(taken));
     }

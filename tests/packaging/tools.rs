@@ -1,4 +1,4 @@
-//! Helm and promtool, and what they make of the chart.
+//! Helm, promtool and kustomize, and what they make of the chart.
 
 use std::{
     collections::BTreeMap,
@@ -34,7 +34,7 @@ impl Tools {
         };
         assert!(said != "required", "SUNDOWN_CONTROL_PLANE=required: run tests/control-plane/build and give the folder that it prints");
         let folder = PathBuf::from(said);
-        for program in ["helm", "helm4", "promtool"] {
+        for program in ["helm", "helm4", "promtool", "kubectl"] {
             assert!(folder.join(program).exists(), "{program} is missing in {}: run tests/control-plane/build", folder.display());
         }
         Some(Self { folder, work: Folder::new() })
@@ -47,6 +47,12 @@ impl Tools {
 
     pub fn promtool(&self, args: &[&str]) -> Result<String, String> {
         self.run(&self.folder.join("promtool"), args)
+    }
+
+    /// What kustomize, as `kubectl apply -k` has it, makes of a folder.
+    pub fn kustomize(&self, folder: &Path) -> Objects {
+        let said = self.run(&self.folder.join("kubectl"), &["kustomize", folder.to_str().unwrap()]);
+        objects(&said.unwrap_or_else(|error| panic!("{}: {error}", folder.display())))
     }
 
     /// Runs a program to its end, in a home of its own: what it printed, or what it complained of.
@@ -86,7 +92,7 @@ pub fn values(set: &str) -> String {
     format!("{ROOT}/tests/packaging/values/{set}.yaml")
 }
 
-/// What `helm template` printed.
+/// What `helm template` or `kubectl kustomize` printed.
 pub fn objects(text: &str) -> Objects {
     let mut all = Objects::new();
     for document in format!("\n{text}").split("\n---").filter(|d| d.lines().any(|l| !l.is_empty() && !l.starts_with('#'))) {

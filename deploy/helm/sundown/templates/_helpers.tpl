@@ -99,6 +99,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - { name: HTTPS_PROXY, value: {{ . | quote }} }
 {{- end }}
 {{- $direct := concat (list "169.254.170.23" "fd00:ec2::23" "169.254.169.254" "fd00:ec2::254" "localhost" "127.0.0.1" "kubernetes.default.svc" "$(KUBERNETES_SERVICE_HOST)") .noProxy }}
+{{- /* Nor can a proxy outside of it reach what is in the cluster: a name of one word, or of a Service. */ -}}
+{{- range compact (list $.Values.config.otlpEndpoint $.Values.config.webhookUrl) }}
+{{- $host := regexReplaceAll ":[0-9]+$" (urlParse .).host "" }}
+{{- if regexMatch "^[^.:]+$|\\.svc(\\.|$)|\\.cluster\\.local\\.?$" $host }}
+{{- $direct = append $direct $host }}
+{{- end }}
+{{- end }}
 - { name: NO_PROXY, value: {{ join "," $direct | quote }} }
 {{- end }}
 {{- end }}

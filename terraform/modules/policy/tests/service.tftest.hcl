@@ -173,7 +173,18 @@ run "what_only_some_need_is_in_policies_of_its_own" {
     error_message = output.service_policy
   }
   assert {
-    condition = jsondecode(output.permission_policies.test).Statement == [{
+    # The group and the hook of an instance are looked up.
+    condition = [for statement in jsondecode(output.permission_policies.test).Statement : statement if statement.Sid != "TestEvents"] == [{
+      Sid       = "Region"
+      Effect    = "Allow"
+      Action    = ["autoscaling:DescribeLifecycleHooks", "ec2:DescribeInstances"]
+      Resource  = ["*"]
+      Condition = { StringEquals = { "aws:RequestedRegion" = ["eu-west-1"] } }
+    }]
+    error_message = output.permission_policies.test
+  }
+  assert {
+    condition = [for statement in jsondecode(output.permission_policies.test).Statement : statement if statement.Sid == "TestEvents"] == [{
       Sid      = "TestEvents"
       Effect   = "Allow"
       Action   = ["events:PutEvents"]
