@@ -77,6 +77,12 @@ mod tests {
             ("https://sqs-fips.us-east-1.amazonaws.com/123456789012/q", "us-east-1", Some("https://sqs-fips.us-east-1.amazonaws.com")),
             ("https://sqs.eu-west-1.api.aws/123456789012/q", "eu-west-1", Some("https://sqs.eu-west-1.api.aws")),
             (
+                "https://sqs.cn-north-1.api.amazonwebservices.com.cn/123456789012/q",
+                "cn-north-1",
+                Some("https://sqs.cn-north-1.api.amazonwebservices.com.cn"),
+            ),
+            ("https://sqs-fips.us-gov-west-1.api.aws/123456789012/q", "us-gov-west-1", Some("https://sqs-fips.us-gov-west-1.api.aws")),
+            (
                 "https://vpce-0a1b-xyz.sqs.eu-west-1.vpce.amazonaws.com/123456789012/q",
                 "eu-west-1",
                 Some("https://vpce-0a1b-xyz.sqs.eu-west-1.vpce.amazonaws.com"),

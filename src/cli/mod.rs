@@ -6,6 +6,7 @@ mod completions;
 mod enroll;
 mod from_nth;
 mod man;
+mod page;
 mod people;
 mod run;
 mod send_test;
@@ -17,6 +18,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+pub use self::page::document;
 use crate::config::RunArgs;
 
 /// Drains Kubernetes nodes before AWS takes their instances away.

@@ -40,6 +40,11 @@ fn the_page_of_flags_is_generated() {
 }
 
 #[test]
+fn the_page_of_the_commands_flags_is_generated() {
+    hold("docs/flags.md", &sundown::cli::document());
+}
+
+#[test]
 fn the_page_of_events_is_generated() {
     hold("docs/events.md", &sundown::cluster::reason::document());
 }
