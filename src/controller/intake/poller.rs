@@ -136,9 +136,9 @@ impl Poller {
         match self.desk.queue.receive(count, wait, self.settings.visibility).await {
             Ok(messages) => {
                 let quick = messages.is_empty() && started.elapsed() < (self.settings.wait / 2).max(Duration::from_secs(1)) && self.health.proven();
-                // What was sent no later than a message that came before was there at that time, and comes the first time now: SQS has answered from some
+                // What was sent before a message that has come already was there at that time, and comes the first time now: SQS has answered from some
                 // of its servers. With few messages in the queue it brings one or two a call, however many are waiting (github.com/boto/boto3/issues/324).
-                let behind = messages.iter().any(|m| m.receive_count <= 1 && m.sent.is_some() && m.sent <= newest);
+                let behind = messages.iter().any(|m| m.receive_count <= 1 && m.sent.is_some() && m.sent < newest);
                 (failures, Round::Received { full: messages.len() >= count, messages, places, quick, behind })
             }
             Err(error) => (failures, Round::Failed(error)),

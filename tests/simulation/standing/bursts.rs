@@ -57,7 +57,10 @@ async fn c76_a_burst_is_accepted_as_fast_where_sqs_brings_one_or_two_messages_a_
     stage.pass(60).await;
     let sundown = stage.lead("sundown-0", &[]).await;
     stage.world.aws.disorder(stage.world.queue(), Disorder { partial: 1.0, reorder: 1.0, ..Disorder::default() });
-    instances[..200].iter().for_each(|i| stage.world.aws.spot_interruption(i, SpotAction::Terminate));
+    for instance in &instances[..200] {
+        stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     stage.until(2, "all are cordoned", || instances[..200].iter().all(|i| stage.is_cordoned(i))).await;
     assert_eq!(sundown.messages("spot", "accepted"), 200.0);
     sundown.stop().await;
