@@ -298,6 +298,12 @@ impl Metrics {
         }
     }
 
+    /// Whether this process leads.
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        self.leader.get() == 1
+    }
+
     /// This process leads no more: gauges of what only a leader has fall to nothing.
     pub fn stands_by(&self) {
         for gauge in [&self.held, &self.pollers, &self.drains_active, &self.hooks_owed, &self.paused, &self.nodes_paused, &self.nodes_excluded] {

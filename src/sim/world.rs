@@ -164,12 +164,11 @@ impl World {
     /// Nodes by instance.
     #[must_use]
     pub fn nodes(&self) -> BTreeMap<String, String> {
-        let nodes = self.kube.objects("nodes");
         let pair = |n: &serde_json::Value| {
             let id = n.pointer("/spec/providerID")?.as_str()?.rsplit('/').next()?.to_owned();
             Some((id, n.pointer("/metadata/name")?.as_str()?.to_owned()))
         };
-        nodes.iter().filter_map(pair).collect()
+        self.kube.collect("nodes", pair).into_iter().collect()
     }
 
     /// Registers an instance's Node now.

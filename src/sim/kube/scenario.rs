@@ -122,7 +122,12 @@ impl EmbeddedKube {
     /// All objects of a resource.
     #[must_use]
     pub fn objects(&self, resource: &str) -> Vec<Value> {
-        self.lock().all(resource).map(|o| o.value.clone()).collect()
+        self.collect(resource, |object| Some(object.clone()))
+    }
+
+    /// What `look` finds in the objects of a resource, without a copy of them. It must not ask this cluster for anything else.
+    pub fn collect<T>(&self, resource: &str, look: impl Fn(&Value) -> Option<T>) -> Vec<T> {
+        self.lock().all(resource).filter_map(|o| look(&o.value)).collect()
     }
 
     /// Creates or replaces an object as it is, past admission, preconditions and faults. `apiVersion`, `kind` and `metadata.name` must be there;
