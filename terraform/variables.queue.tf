@@ -54,7 +54,7 @@ variable "message_retention_seconds" {
 }
 
 variable "max_receive_count" {
-  description = "After so many receives a message goes to the dead-letter queue. Each change of leader costs a message that is not decided yet one receive."
+  description = "After so many receives a message goes to the dead-letter queue. Each change of leader costs a message that is not decided yet one receive or two."
   type        = number
   default     = 10
   nullable    = false

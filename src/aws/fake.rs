@@ -313,7 +313,8 @@ impl FakeQueue {
             return reply;
         }
         match call.action.as_str() {
-            "ReceiveMessage" => self.receive(&call.input).await,
+            // Like the real one, it does not notice that who asked is gone.
+            "ReceiveMessage" => tokio::spawn(async move { self.receive(&call.input).await }).await.unwrap(),
             "DeleteMessageBatch" => self.batch(&call.input, |state, key, _| {
                 if let Some(key) = key {
                     state.remove(key);

@@ -6,8 +6,8 @@ use std::{
 };
 
 use aws_config::SdkConfig;
-use futures::future::OptionFuture;
-use tokio_util::sync::CancellationToken;
+use futures::future::join_all;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{info, warn};
 
 use super::{
@@ -57,7 +57,7 @@ pub struct Parts {
     pub board: Board,
     /// Where else it is told what happens.
     pub outlets: Outlets,
-    /// Ends the service: it gives everything back and comes to its end within seconds.
+    /// Ends the service: it gives everything back at once, and comes to its end when the long polls do that are open.
     pub shutdown: CancellationToken,
 }
 
@@ -138,6 +138,8 @@ pub async fn serve(parts: Parts) {
     let mut leading: Option<Leading> = None;
     // What is beaten on although this process does not lead, because nobody else does as far as it knows.
     let mut kept: Option<Hooks> = None;
+    // Intakes of terms that are over: they give back what their long poll brings.
+    let mut parting: Vec<AbortOnDropHandle<bool>> = Vec::new();
     loop {
         // Stranded is said before a lost leadership and unsaid after a new one, so it is looked at on either side.
         let was_stranded = *stranded.borrow_and_update();
@@ -149,7 +151,10 @@ pub async fn serve(parts: Parts) {
             (true, Some(term)) => leading = Some(term),
             (false, Some(term)) => {
                 warn!("This process leads no more; it stands by.");
-                kept = term.lost(is_stranded);
+                let (intake, hooks) = term.lost(is_stranded);
+                kept = hooks;
+                parting.retain(|ending| !ending.is_finished());
+                parting.extend(intake.map(|intake| parts.spawner.spawn_scoped(intake.stop())));
             }
             (false, None) if !was_stranded && !is_stranded => {
                 if let Some(hooks) = kept.take() {
@@ -171,6 +176,7 @@ pub async fn serve(parts: Parts) {
     }
     info!("Stopping: nothing more is accepted, the Lease is given up, and messages that are not accepted go back.");
     let led = leading.is_some();
+    parts.metrics.set_leader(false);
     let intake = leading.and_then(Leading::end);
     let lease = async {
         if led {
@@ -179,7 +185,14 @@ pub async fn serve(parts: Parts) {
         keeper.release(FAREWELL).await;
     };
     // Long polls take their time to end; the next leader need not wait for that.
-    futures::join!(lease, OptionFuture::from(intake.map(IntakeHandle::stop)));
+    parting.extend(intake.map(|intake| parts.spawner.spawn_scoped(intake.stop())));
+    parting.retain(|ending| !ending.is_finished());
+    if !parting.is_empty() && !config.dry_run {
+        info!(
+            "SQS does not notice that nobody listens any more: waiting until it has answered the long poll that is open, some 20 s, to give back what that brings. A second signal ends the process at once."
+        );
+    }
+    futures::join!(lease, join_all(parting));
     drop((look_after, dead_letters, remember_departed));
 }
 
@@ -339,17 +352,14 @@ impl Leading {
     /// Leadership is lost: whatever the term started ends at once. What is undecided goes back to the queue while this process
     /// stands by already, so that the next leader need not wait for it to reappear by itself. That is nobody else's write: only
     /// who received a message has the receipt to give it back with. Where nobody else is known to lead, the heartbeats go on.
-    fn lost(self, is_stranded: bool) -> Option<Hooks> {
+    fn lost(self, is_stranded: bool) -> (Option<IntakeHandle>, Option<Hooks>) {
         let handle = self.stop_receiving();
         let kept = is_stranded.then(|| self.term.strand());
         if kept.is_none() {
             self.term.finish();
         }
         self.term.board.clear();
-        if let Some(handle) = handle {
-            drop(self.term.spawner.spawn(handle.stop()));
-        }
-        kept
+        (handle, kept)
     }
 
     fn stop_receiving(&self) -> Option<IntakeHandle> {

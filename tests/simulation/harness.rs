@@ -326,10 +326,10 @@ impl Stage {
 }
 
 impl Replica {
-    /// SIGTERM; waits for its end.
+    /// SIGTERM; waits for its end, which comes when its long poll of 20 s has ended: within the 30 s that a pod has.
     pub async fn stop(self) {
         self.shutdown.cancel();
-        tokio::time::timeout(Duration::from_secs(10), self.service).await.expect("it ends within seconds").unwrap();
+        tokio::time::timeout(Duration::from_secs(25), self.service).await.expect("it ends in the time of a pod").unwrap();
         self.tasks.kill();
     }
 

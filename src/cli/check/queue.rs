@@ -17,7 +17,7 @@ use crate::{
 const EVENT_BRIDGE: &str = "events.amazonaws.com";
 /// Without it nothing is drained on a scale-in.
 const TERMINATE: &str = "EC2 Instance-terminate Lifecycle Action";
-/// A change of leader costs a message that is not decided yet one receive.
+/// A change of leader costs a message that is not decided yet one receive, or two: the long poll of who led may get it once more.
 const LEAST_RECEIVES: u64 = 10;
 
 /// A dead-letter queue, as the redrive policy of another names it.
@@ -187,7 +187,7 @@ pub(super) fn redrive(
         return Finding::no(POINT, name, "it has no dead-letter queue: what is not understood is received again and again", remedy).advice();
     };
     if target.max_receives < LEAST_RECEIVES {
-        let says = format!("after {} receives a message is a dead letter; each change of leader costs one", target.max_receives);
+        let says = format!("after {} receives a message is a dead letter; each change of leader costs one or two", target.max_receives);
         return Finding::no(POINT, name, says, "set maxReceiveCount to 10").advice();
     }
     let of_queue = seconds(attributes, "MessageRetentionPeriod");

@@ -81,7 +81,8 @@ pub(super) async fn play(scenario: &Scenario, seed: u64, pace: Pace, serve: bool
         interrupted.cancelled().await;
     }
     shutdown.cancel();
-    tokio::time::timeout(seconds(30), service).await.ok();
+    // Not for as long as its long poll: the queue ends with it.
+    tokio::time::timeout(seconds(3), service).await.ok();
     Ok(Summary::of(scenario, seed, (begun, ended), at_rest, by_hand, &board, &world))
 }
 

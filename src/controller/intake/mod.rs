@@ -17,6 +17,7 @@ mod tests;
 
 use std::{sync::Arc, time::Duration};
 
+use futures::future::join_all;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
@@ -34,7 +35,7 @@ use crate::{aws::Queue, domain::Moment, observe::Loop};
 
 /// The first pause after an error, before it is shortened at random.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// How long stopping takes at most.
+/// How long stopping takes at most when the last long poll has ended.
 const STOP: Duration = Duration::from_secs(3);
 
 /// How queues are consumed.
@@ -111,6 +112,7 @@ pub struct IntakeHandle {
 struct Running {
     ledger: Arc<Ledger>,
     writer: Writer,
+    almost_stopped: CancellationToken,
     poller: AbortOnDropHandle<()>,
     extender: Option<AbortOnDropHandle<()>>,
     writers: Vec<AbortOnDropHandle<()>>,
@@ -155,13 +157,16 @@ impl Intake {
                 crowded: Seldom::default(),
                 health: Arc::default(),
                 stop: stop.clone(),
+                almost_stopped: CancellationToken::new(),
                 alive: alive(),
             };
+            let almost_stopped = poller.almost_stopped.clone();
             let viewed = Viewed { name: Arc::clone(&desk.name), ledger: Arc::clone(&desk.ledger), health: Arc::clone(&poller.health) };
             let running = Running {
                 ledger: Arc::clone(&desk.ledger),
                 writer,
                 writers,
+                almost_stopped,
                 poller: spawner.spawn_scoped(poller.run()),
                 extender: half.map(|_| spawner.spawn_scoped(extender::run(desk, settings.visibility))),
             };
@@ -204,33 +209,27 @@ impl IntakeHandle {
         self.queues.iter().for_each(|queue| queue.ledger.close());
     }
 
-    /// Stops: receives nothing more, gives back what is undecided, deletes what is to be deleted. Takes 3 s at most; says
-    /// whether it ended in that time. What was not given back reappears by itself.
+    /// Stops: receives nothing more, gives back what is undecided, deletes what is to be deleted. That takes a second or two. But
+    /// until SQS has answered the long poll that is open, which takes as long as it waits at most, it stays to give back what that
+    /// brings (see `Poller::run`). Says whether all was written within 3 s of that. What was not given back reappears by itself.
     pub async fn stop(self) -> bool {
         self.stop_receiving();
-        let finish = self.finish.clone();
-        let work = async move {
-            let mut writers = Vec::new();
-            let mut pollers = Vec::new();
-            for queue in self.queues {
-                // Nothing is extended any more that is about to be given back.
-                drop(queue.extender);
-                pollers.push((queue.poller, queue.ledger, queue.writer));
-                writers.extend(queue.writers);
-            }
-            for (poller, ledger, writer) in pollers {
-                // Given back while a long poll of ours is open, messages would come straight back through it.
-                poller.await.ok();
-                give_back(&ledger, &writer);
-            }
-            self.finish.cancel();
-            for writer in writers {
-                writer.await.ok();
-            }
-        };
-        let done = tokio::time::timeout(STOP, work).await.is_ok();
-        finish.cancel();
-        done
+        let (mut queues, mut writers) = (Vec::new(), Vec::new());
+        for queue in self.queues {
+            // Nothing is extended any more that is about to be given back.
+            drop(queue.extender);
+            writers.extend(queue.writers);
+            queues.push(async move {
+                queue.almost_stopped.cancelled().await;
+                // It may come straight back through the long poll, which ends with it: then it is given back once more.
+                give_back(&queue.ledger, &queue.writer);
+                queue.poller.await.ok();
+                give_back(&queue.ledger, &queue.writer);
+            });
+        }
+        join_all(queues).await;
+        self.finish.cancel();
+        tokio::time::timeout(STOP, join_all(writers)).await.is_ok()
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Delivery, IntakeEvent, Settings, Ticket, backoff,
+    Delivery, IntakeEvent, Settings, Ticket, Writes, backoff,
     health::{Health, Seldom},
     ledger::{Admission, Ledger},
     writer::{Desk, Writer},
@@ -25,8 +25,11 @@ use crate::{
 const TURN: Duration = Duration::from_secs(10);
 /// The longest pause after an error.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
-/// How long a receive that is under way may take to end when the intake stops.
-const LAST_RECEIVE: Duration = Duration::from_millis(1500);
+/// How long a receive waits beside one that waits long: those that a burst called for are soon over after it. What SQS gives to a
+/// receive that nobody listens to any more is hidden, so the fewer are open the better.
+const SHORT_WAIT: Duration = Duration::from_secs(1);
+/// How much longer than it waits a receive that is under way may take to end when the intake stops.
+const LAST_RECEIVE: Duration = Duration::from_secs(1);
 /// How long a receive waits for others to share its call, where the one before it has left nothing behind: what comes of one incident comes
 /// message by message, and each long poll ends with the first of them.
 const LINGER: Duration = Duration::from_millis(50);
@@ -52,6 +55,8 @@ pub(super) struct Poller {
     pub(super) crowded: Seldom,
     pub(super) health: Arc<Health>,
     pub(super) stop: CancellationToken,
+    /// Said when it has stopped, but for one receive, or more where they hang.
+    pub(super) almost_stopped: CancellationToken,
     pub(super) alive: Loop,
 }
 
@@ -61,8 +66,21 @@ struct Next {
     failures: u32,
     /// How many long polls are wanted now.
     wanted: usize,
-    /// How long the next one waits.
+    /// How long the next one pauses before.
     pause: Duration,
+}
+
+/// What a receive is begun with.
+#[derive(Clone, Copy)]
+struct Begin {
+    /// How many have failed before it, in a row.
+    failures: u32,
+    /// How long it pauses before.
+    pause: Duration,
+    /// The time of the newest message that came before it.
+    newest: Option<Moment>,
+    /// It waits long: one does.
+    long: bool,
 }
 
 /// How one receive ended.
@@ -73,15 +91,19 @@ enum Round {
 }
 
 impl Poller {
-    /// Receives until the intake stops or nobody listens any more; then lets receives that are under way end, for 1.5 s at most.
+    /// Receives until the intake stops or nobody listens any more; then lets receives that are under way end. SQS does not notice
+    /// that who asked is gone: what comes while a long poll was cut off it gives to that, and hides it for the visibility timeout
+    /// (github.com/aws/aws-sdk-js/issues/2350, github.com/aws/aws-sdk-net/issues/1680). Half of a spot notice would pass.
     pub(super) async fn run(self) {
+        // Said also where this ends otherwise: somebody waits for it.
+        let almost_stopped = self.almost_stopped.clone().drop_guard();
         let mut rounds = FuturesUnordered::new();
         let mut target = 1;
         let mut newest = None;
-        rounds.push(self.round(0, Duration::ZERO, newest));
+        rounds.push(self.round(Begin { failures: 0, pause: Duration::ZERO, newest, long: true }));
         loop {
             self.alive.turned();
-            let ended = tokio::select! {
+            let (begun, round) = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => break,
                 () = self.deliveries.closed() => break,
@@ -89,34 +111,45 @@ impl Poller {
                 // A round may wait for a place for as long as everything that is held stays undecided.
                 () = tokio::time::sleep(TURN) => continue,
             };
-            if let (_, Round::Received { messages, .. }) = &ended {
+            if let Round::Received { messages, .. } = &round {
                 newest = newest.max(messages.iter().filter_map(|m| m.sent).max());
             }
-            let next = self.ended(ended, target);
+            let next = self.ended(begun.failures, round, target);
             if next.wanted != target {
                 target = next.wanted;
                 self.desk.tell(IntakeEvent::Pollers(target));
             }
-            // The round that ended goes on where it was; those that are new start afresh.
-            if rounds.len() < target {
-                rounds.push(self.round(next.failures, next.pause, newest));
+            // The round that ended goes on where it was, the long one always; those that are new start afresh.
+            if begun.long || rounds.len() < target {
+                rounds.push(self.round(Begin { failures: next.failures, pause: next.pause, newest, long: begun.long }));
             }
             while rounds.len() < target {
-                rounds.push(self.round(0, Duration::ZERO, newest));
+                rounds.push(self.round(Begin { failures: 0, pause: Duration::ZERO, newest, long: false }));
             }
         }
-        let last = async {
-            while let Some((failures, round)) = rounds.next().await {
-                self.ended((failures, round), target);
+        // Without anybody who gives back, what comes now is hidden either way.
+        let patience = if self.settings.writes == Writes::All { self.settings.wait + LAST_RECEIVE } else { Duration::ZERO };
+        let (begun, short) = (Instant::now(), patience.min(SHORT_WAIT + LAST_RECEIVE));
+        for (left, limit) in [(1, short), (0, patience)] {
+            let end = async {
+                while rounds.len() > left
+                    && let Some((begun, round)) = rounds.next().await
+                {
+                    self.ended(begun.failures, round, target);
+                }
+            };
+            if tokio::time::timeout_at(begun + limit, end).await.is_err() {
+                tracing::debug!(queue = %self.desk.name, under_way = rounds.len(), "Receives take longer than they should; stopping all the same.");
             }
-        };
-        if tokio::time::timeout(LAST_RECEIVE, last).await.is_err() {
-            tracing::debug!(queue = %self.desk.name, "Long polls were cut off.");
+            // One is left, or a moment was enough: what is held can be given back.
+            self.almost_stopped.cancel();
         }
+        drop(almost_stopped);
     }
 
-    /// One receive, after a pause. `failures`: how many have failed before it, in a row; `newest`: of all messages that came before it.
-    async fn round(&self, failures: u32, pause: Duration, newest: Option<Moment>) -> (u32, Round) {
+    /// One receive, after a pause.
+    async fn round(&self, begin: Begin) -> (Begin, Round) {
+        let Begin { failures, pause, newest, long } = begin;
         let receive = async {
             let pause = if failures > 0 { backoff(&self.desk.random, failures, LONGEST_PAUSE) } else { pause };
             if !pause.is_zero() {
@@ -127,21 +160,27 @@ impl Poller {
         let places = tokio::select! {
             biased;
             () = self.stop.cancelled() => None,
+            () = self.deliveries.closed() => None,
             places = receive => places,
         };
-        let Some(places) = places else { return (failures, Round::Stopped) };
-        // The first receive, and the first after an error, does not wait: it shows at once whether the queue is there.
-        let wait = if self.health.proven() { self.settings.wait } else { Duration::ZERO };
+        let Some(places) = places else { return (begin, Round::Stopped) };
+        let wait = match () {
+            // The first receive, and the first after an error, does not wait: it shows at once whether the queue is there.
+            () if !self.health.proven() => Duration::ZERO,
+            () if long => self.settings.wait,
+            () => self.settings.wait.min(SHORT_WAIT),
+        };
         let (started, count) = (Instant::now(), places.num_permits());
         match self.desk.queue.receive(count, wait, self.settings.visibility).await {
             Ok(messages) => {
-                let quick = messages.is_empty() && started.elapsed() < (self.settings.wait / 2).max(Duration::from_secs(1)) && self.health.proven();
+                let early = if long { (wait / 2).max(Duration::from_secs(1)) } else { wait / 2 };
+                let quick = messages.is_empty() && started.elapsed() < early && self.health.proven();
                 // What was sent before a message that has come already was there at that time, and comes the first time now: SQS has answered from some
                 // of its servers. With few messages in the queue it brings one or two a call, however many are waiting (github.com/boto/boto3/issues/324).
                 let behind = messages.iter().any(|m| m.receive_count <= 1 && m.sent.is_some() && m.sent < newest);
-                (failures, Round::Received { full: messages.len() >= count, messages, places, quick, behind })
+                (begin, Round::Received { full: messages.len() >= count, messages, places, quick, behind })
             }
-            Err(error) => (failures, Round::Failed(error)),
+            Err(error) => (begin, Round::Failed(error)),
         }
     }
 
@@ -171,7 +210,7 @@ impl Poller {
         }
     }
 
-    fn ended(&self, (failures, round): (u32, Round), target: usize) -> Next {
+    fn ended(&self, failures: u32, round: Round, target: usize) -> Next {
         match round {
             Round::Stopped => Next { failures, wanted: target, pause: Duration::ZERO },
             Round::Failed(error) => {

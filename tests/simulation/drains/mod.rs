@@ -56,7 +56,7 @@ impl Scene {
     pub async fn led(stage: Stage, instances: Vec<String>, flags: &[&str]) -> Self {
         stage.pass(5).await;
         let sundown = stage.start("sundown-0", flags);
-        stage.until(30, "it leads", || sundown.metric("leader") == 1.0).await;
+        stage.until(30, "it leads", || sundown.metrics.leads()).await;
         stage.pass(5).await;
         Self { stage, sundown, instances }
     }

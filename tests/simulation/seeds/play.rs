@@ -9,7 +9,7 @@ use sundown::sim::{
     aws::{Call, FaultRule, How, InstanceChange, SpotAction, State},
     kube::{Match, Request, Rule, RuleId},
 };
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::{sync::mpsc::UnboundedReceiver, task::JoinHandle};
 
 use super::{
     build::build,
@@ -38,6 +38,8 @@ pub(super) struct Play<'a> {
     pub(super) plan: &'a Plan,
     pub(super) stage: Stage,
     replicas: Vec<Option<Replica>>,
+    /// Those that were told to stop.
+    parting: Vec<JoinHandle<()>>,
     starts: usize,
     todo: BTreeMap<(Timestamp, usize), Todo>,
     count: usize,
@@ -81,7 +83,18 @@ pub async fn play(plan: &Plan) -> Evidence {
         idle: 0,
     };
     let replicas = (0..plan.replicas).map(|_| None).collect();
-    let mut play = Play { plan, stage, replicas, starts: 0, todo: BTreeMap::new(), count: 0, changed, leases_deleted: Vec::new(), evidence };
+    let mut play = Play {
+        plan,
+        stage,
+        replicas,
+        parting: Vec::new(),
+        starts: 0,
+        todo: BTreeMap::new(),
+        count: 0,
+        changed,
+        leases_deleted: Vec::new(),
+        evidence,
+    };
     for replica in 0..plan.replicas {
         play.start(replica);
     }
@@ -137,7 +150,7 @@ impl Play<'_> {
                 && entry.key().0 <= self.stage.clock.now()
             {
                 let todo = entry.remove();
-                self.perform(todo).await;
+                self.perform(todo);
             }
             self.look();
             let restless = if self.todo.is_empty() { self.restless() } else { vec!["more is to come".to_owned()] };
@@ -170,12 +183,10 @@ impl Play<'_> {
         );
         let queue = world.aws.queue(world.queue()).unwrap();
         all.extend(queue.messages.iter().filter(|m| !self.is_garbage(&m.body)).map(|m| format!("a message waits: {}", m.body)));
-        for node in world.kube.objects("nodes") {
-            let record = record(&node);
-            if record.as_ref().is_some_and(|r| r["released"].is_null()) {
-                all.push(format!("the record of {} is open: {record:?}", node["metadata"]["name"]));
-            }
-        }
+        all.extend(world.kube.collect("nodes", |node| {
+            let record = record(node).filter(|r| r["released"].is_null())?;
+            Some(format!("the record of {} is open: {record:?}", node["metadata"]["name"]))
+        }));
         all
     }
 
@@ -184,6 +195,9 @@ impl Play<'_> {
     }
 
     async fn bring_in(mut self) -> Evidence {
+        for ended in self.parting.drain(..) {
+            ended.await.unwrap();
+        }
         self.look();
         let before = (self.stage.world.kube.requests().len(), self.stage.world.aws.calls().len());
         self.stage.pass(60).await;
@@ -207,10 +221,10 @@ impl Play<'_> {
         self.evidence
     }
 
-    async fn perform(&mut self, todo: Todo) {
+    fn perform(&mut self, todo: Todo) {
         let kube = self.stage.world.kube.clone();
         match todo {
-            Todo::Act(act) => self.act(&act).await,
+            Todo::Act(act) => self.act(&act),
             Todo::Lift(rule) => kube.lift(rule),
             Todo::KubeBack => kube.come_back(),
             Todo::Calm => kube.overload(None),
@@ -235,7 +249,7 @@ impl Play<'_> {
         }
     }
 
-    async fn act(&mut self, act: &Act) {
+    fn act(&mut self, act: &Act) {
         if let Some(seconds) = act.trouble() {
             self.excuse(seconds);
         }
@@ -303,7 +317,8 @@ impl Play<'_> {
                     if matches!(act, Act::Kill { .. }) {
                         process.kill();
                     } else {
-                        process.stop().await;
+                        // Beside what comes next: it stays for as long as its long poll.
+                        self.parting.push(tokio::spawn(process.stop()));
                     }
                     self.after(*down, Todo::Start(replica));
                 }

@@ -99,7 +99,7 @@ async fn the_brake_holds_through_a_change_of_leaders() {
     stage.world.aws.terminate(&instance, true);
     stage.pass(20).await;
     first.kill();
-    stage.until(17, "the standby leads", || second.metric("leader") == 1.0).await;
+    stage.until(17, "the standby leads", || second.metrics.leads()).await;
     stage.pass(120).await;
     assert_eq!(stage.removals(), []);
     assert_eq!(second.metric("paused"), 1.0);
@@ -320,7 +320,7 @@ async fn deleting_the_lease_does_not_lift_the_brake() {
         stage.pass(30).await;
         assert_eq!(stage.removals(), []);
     }
-    stage.until(20, "the standby leads", || second.metric("leader") == 1.0).await;
+    stage.until(20, "the standby leads", || second.metrics.leads()).await;
     assert_eq!(second.metric("paused"), 1.0);
     brake(&stage, false).await;
     stage.until(60, "it goes on", || stage.is_over(&instance)).await;

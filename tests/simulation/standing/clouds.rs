@@ -223,7 +223,7 @@ async fn credentials_that_expire_for_a_while_lose_no_hook_and_do_not_spin() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_everything_half_open_it_still_ends_within_seconds() {
+async fn with_everything_half_open_it_still_ends_in_the_time_of_a_pod() {
     let stage = Stage::new(843);
     let instances = stage.group(5, 300);
     instances.iter().enumerate().for_each(|(n, i)| stage.slow_pod(i, &format!("slow-{n}"), 400));
@@ -236,6 +236,6 @@ async fn with_everything_half_open_it_still_ends_within_seconds() {
     stage.pass(3).await;
     let begun = tokio::time::Instant::now();
     sundown.stop().await;
-    assert!(begun.elapsed() <= s(8), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() <= s(25), "{:?}", begun.elapsed());
     stage.end();
 }

@@ -199,7 +199,7 @@ async fn a_new_leader_does_not_speak_of_nodes_that_went_and_owed_nothing() {
     stage.until(10, "the leader completes what was owed", || stage.is_over(&hooked)).await;
     stage.pass(30).await;
     first.kill();
-    stage.until(20, "the standby leads", || second.metric("leader") == 1.0).await;
+    stage.until(20, "the standby leads", || second.metrics.leads()).await;
     stage.pass(10).await;
     let told = logs.with(&["A node went"]);
     assert_eq!(told.len(), 1, "the one with the hook: {told:?}");

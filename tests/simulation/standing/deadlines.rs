@@ -188,7 +188,7 @@ async fn what_nobody_could_beat_is_forced_before_its_first_window_ends_also_by_t
     stage.pass(240).await;
     assert_eq!(stage.removals(), []);
     first.kill();
-    stage.until(20, "the standby leads", || second.metric("leader") == 1.0).await;
+    stage.until(20, "the standby leads", || second.metrics.leads()).await;
     stage.until(40, "the action is completed", || stage.is_over(&instance)).await;
     stage.completed_once(&instance);
     assert_eq!(stage.removals().iter().map(|r| (r.0.as_str(), r.2)).collect::<Vec<_>>(), [("quorum", true)]);

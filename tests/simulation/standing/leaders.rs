@@ -112,7 +112,7 @@ impl Drains {
 }
 
 pub(super) async fn follow(stage: &Stage, limit: u64, replica: &Replica) {
-    stage.until(limit, "the standby leads", || replica.metric("leader") == 1.0).await;
+    stage.until(limit, "the standby leads", || replica.metrics.leads()).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -300,7 +300,7 @@ async fn a_stolen_lease_ends_all_writing_at_once() {
     let lease = stage.world.kube.object("leases", "kube-system", "sundown").unwrap();
     assert!(lease["spec"]["holderIdentity"].as_str().unwrap().starts_with("sundown"));
     stage.world.kube.edit("leases", "kube-system", "sundown", |l| l["spec"]["holderIdentity"] = "thief".into());
-    stage.until(3, "the theft is noticed", || first.metric("leader") == 0.0).await;
+    stage.until(3, "the theft is noticed", || !first.metrics.leads()).await;
     let stolen = stage.clock.now();
     assert!(stage.in_queue() == 0 && first.metric("drains_active") == 0.0 && first.metric("hooks_owed") == 0.0);
     // The thief never renews: the lease is taken back after its duration, and the hook of a minute has not lapsed.
@@ -341,7 +341,7 @@ async fn c54_the_leader_on_a_draining_node_gives_the_lease_up_once_and_its_own_p
     first.kill();
     // Alone, on a node that drains: given up, taken back after five seconds, and its own pod goes last.
     stage.world.aws.terminate(&instances[1], true);
-    stage.until(5, "the lease is given up", || second.metric("leader") == 0.0).await;
+    stage.until(5, "the lease is given up", || !second.metrics.leads()).await;
     follow(&stage, 10, &second).await;
     stage.until(60, "its own pod is asked to go", || stage.removals().iter().any(|r| r.0 == "sundown-1")).await;
     let removed = stage.removals();

@@ -112,7 +112,7 @@ impl Stage {
     /// Starts a replica and waits until it leads and knows the nodes.
     async fn lead(&self, name: &str, flags: &[&str]) -> Replica {
         let replica = self.start(name, flags);
-        self.until(30, "it leads and is ready", || replica.metric("leader") == 1.0 && replica.readiness.missing().is_empty()).await;
+        self.until(30, "it leads and is ready", || replica.metrics.leads() && replica.readiness.missing().is_empty()).await;
         replica
     }
 }

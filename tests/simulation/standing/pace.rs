@@ -104,7 +104,7 @@ async fn a_take_over_of_more_than_a_thousand_beats_those_with_least_time_first()
     long.iter().chain(&short).for_each(|i| stage.world.aws.terminate(i, true));
     stage.pass(60).await;
     first.kill();
-    stage.until(20, "the standby leads", || second.metric("leader") == 1.0).await;
+    stage.until(20, "the standby leads", || second.metrics.leads()).await;
     let begun = stage.clock.now();
     stage.pass(65).await;
     let mut firsts: BTreeMap<String, Moment> = BTreeMap::new();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use sundown::sim::{
-    aws::{Fault as AwsFault, FaultRule, How},
+    aws::{Fault as AwsFault, FaultRule, How, SpotAction},
     kube::{Away, Fault as KubeFault, Match, PodShape, PodSpec, Rule},
 };
 
@@ -60,7 +60,7 @@ async fn who_cannot_use_the_lease_or_whose_watch_fails_is_not_ready() {
     );
     assert!(sundown.metric("api_calls_total{target=\"kubernetes\",action=\"get_lease\",outcome=\"forbidden\"}") >= 1.0);
     stage.world.kube.lift(denied);
-    stage.until(10, "it leads and is ready", || sundown.metric("leader") == 1.0 && missing(&sundown).is_empty()).await;
+    stage.until(10, "it leads and is ready", || sundown.metrics.leads() && missing(&sundown).is_empty()).await;
     let cut = stage.world.kube.inject(Rule::always(any("nodes"), KubeFault::Forbidden));
     stage.world.kube.cut_watches(&Match::of("watch", "nodes"));
     stage.until(20, "it is not ready", || !missing(&sundown).is_empty()).await;
@@ -116,7 +116,7 @@ async fn a_leader_that_cannot_reach_its_queue_lets_another_one_lead_and_two_of_t
         let stage = Stage::new(79);
         let instances = stage.group(1, 300);
         let (first, second) = (stage.lead("sundown-0", &[]).await, stage.start("sundown-1", &[]));
-        let leads = |replica: &Replica| replica.metric("leader") == 1.0;
+        let leads = |replica: &Replica| replica.metrics.leads();
         stage.pass(200).await;
         assert!(leads(&first));
         stage.world.aws.fault(FaultRule::new("sqs:*", fault, How::Always));
@@ -159,8 +159,29 @@ async fn a_leader_whose_queue_is_deleted_goes_on_leading() {
     stage.world.aws.delete_queue(stage.world.queue());
     for _ in 0..30 {
         stage.pass(10).await;
-        assert!(first.metric("leader") == 1.0 && second.metric("leader") == 0.0);
+        assert!(first.metrics.leads() && !second.metrics.leads());
     }
     first.stop().await;
     second.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spot_notice_in_a_rolling_restart_does_not_vanish_in_the_long_poll_of_the_one_that_ends() {
+    for after in [0, 5, 12] {
+        let stage = Stage::new(867 + after);
+        let instance = stage.group(1, 300).remove(0);
+        let first = stage.lead("sundown-0", &[]).await;
+        let second = stage.start("sundown-1", &[]);
+        // No multiple of the 20 s that a long poll waits.
+        stage.pass(43).await;
+        let first = tokio::spawn(first.stop());
+        stage.until(2, "the standby leads", || second.metrics.leads()).await;
+        stage.pass(after).await;
+        assert!(!first.is_finished());
+        stage.world.aws.spot_interruption(&instance, SpotAction::Terminate);
+        stage.until(2, "it is taken on", || stage.is_cordoned(&instance)).await;
+        first.await.unwrap();
+        second.stop().await;
+        stage.end();
+    }
 }

@@ -69,7 +69,13 @@ type Act = fn(&mut State, Moment, &str, &Entry) -> Result<Value, ApiError>;
 pub(in crate::sim::aws) async fn handle(aws: &EmbeddedAws, asked: &Asked) -> Answer {
     let body = &asked.json;
     match asked.action.as_str() {
-        "ReceiveMessage" => receive(aws, &read(body)?).await,
+        "ReceiveMessage" => {
+            // A task of its own: SQS does not notice that who asked is gone, and gives to nobody what comes until the wait is over
+            // (github.com/aws/aws-sdk-js/issues/2350, github.com/aws/aws-sdk-net/issues/1680).
+            let (aws, request) = (aws.clone(), read(body)?);
+            let receive = tokio::spawn(async move { receive(&aws, &request).await });
+            receive.await.unwrap_or_else(|error| Err(ApiError::new("InternalError", error.to_string())))
+        }
         "DeleteMessage" => one(aws, &read(body)?, delete),
         "DeleteMessageBatch" => batch(aws, &read(body)?, delete),
         "ChangeMessageVisibility" => one(aws, &read(body)?, change_visibility),

@@ -239,3 +239,17 @@ async fn a_queue_that_is_spread_over_servers_brings_one_or_two_messages_a_call_a
     }
     assert!(brought.iter().all(|n| [1, 2].contains(n)), "{brought:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_long_poll_goes_on_when_who_asked_is_gone_and_hides_what_comes() {
+    let w = World::new();
+    let visibility = 60;
+    let asked = w.sqs.receive_message().queue_url(&w.url).wait_time_seconds(20).visibility_timeout(visibility).send();
+    assert!(tokio::time::timeout(Duration::from_secs(5), asked).await.is_err());
+    sleep(10).await;
+    w.aws.send_event("q", "x");
+    assert!(w.receive(1, 0).await.is_empty());
+    assert_eq!(w.aws.queue("q").unwrap().in_flight, 1);
+    sleep(60).await;
+    assert_eq!(w.receive_one().await.body(), Some("x"));
+}
