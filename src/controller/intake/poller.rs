@@ -96,7 +96,7 @@ impl Poller {
     /// (github.com/aws/aws-sdk-js/issues/2350, github.com/aws/aws-sdk-net/issues/1680). Half of a spot notice would pass.
     pub(super) async fn run(self) {
         // Said also where this ends otherwise: somebody waits for it.
-        let almost_stopped = self.almost_stopped.clone().drop_guard();
+        let _said_in_the_end = self.almost_stopped.clone().drop_guard();
         let mut rounds = FuturesUnordered::new();
         let mut target = 1;
         let mut newest = None;
@@ -144,7 +144,6 @@ impl Poller {
             // One is left, or a moment was enough: what is held can be given back.
             self.almost_stopped.cancel();
         }
-        drop(almost_stopped);
     }
 
     /// One receive, after a pause.
