@@ -194,7 +194,7 @@ fn both_servers_can_be_looked_into_and_ctrl_c_ends_them_with_the_summary_alone_o
 fn in_real_time_pods_are_there_and_ready_and_a_short_scenario_takes_as_long_as_it_says() {
     let text = "{ name: n, groups: [{ name: g, nodes: 3, hook: { name: h, heartbeatTimeout: 5m } }], \
                 workloads: [{ kind: Deployment, namespace: a, name: slow-to-start, replicas: 3, ready: 5m, stop: 1s, budget: { minAvailable: 1 } }], \
-                events: [{ at: 1s, scaleIn: { group: g, count: 1 } }], until: 25s }";
+                events: [{ at: 1s, scaleIn: { group: g, count: 1 } }], until: 80s }";
     let file = scenario("real", text);
     let begun = std::time::Instant::now();
     let output = simulate(&["--scenario", file.to_str().unwrap(), "--real-time", "-o", "json"], &[]);

@@ -65,7 +65,7 @@ pub struct Parts {
 const STUCK: Duration = seconds(60);
 /// How long giving the Lease up may take.
 const FAREWELL: Duration = seconds(3);
-/// How long the last Events may hold the Lease back.
+/// How long the last Events may hold the Lease back; one that is on its way then, as long again.
 const LAST_EVENTS: Duration = Duration::from_millis(300);
 
 /// The intake of the term that lasts; none on a standby.
@@ -180,7 +180,7 @@ pub async fn serve(parts: Parts) {
     let intake = leading.and_then(Leading::end);
     let lease = async {
         if led {
-            standing.recorder.flush(LAST_EVENTS).await;
+            standing.recorder.close(LAST_EVENTS).await;
         }
         keeper.release(FAREWELL).await;
     };

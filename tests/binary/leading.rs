@@ -33,7 +33,8 @@ async fn a_standby_takes_over_from_a_killed_leader_within_the_lease_duration_and
     let killed = Instant::now();
     stage.until("the Lease has another holder", || stage.holder().is_some_and(|h| h != leader)).await;
     let took = killed.elapsed();
-    assert!(took <= LEASE + Duration::from_secs(2), "the standby leads only after {took:?}");
+    // To the second where time is simulated; here by a process that may have to wait for its turn, but not for the Lease a second time.
+    assert!(took <= LEASE * 3 / 2, "the standby leads only after {took:?}");
     assert!(!first.is_alive());
 
     second.counts("leader", 1.0).await;

@@ -5,7 +5,7 @@ use std::{
     convert::Infallible,
     fs,
     net::SocketAddr,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, Weak},
 };
 
 use bytes::Bytes;
@@ -39,6 +39,8 @@ pub struct Webhook {
     verdicts: watch::Sender<Verdicts>,
     /// Who was asked about: operation, namespace and name.
     asked: Arc<Mutex<Vec<(String, String, String)>>>,
+    /// Somebody who is kept waiting has one more of it.
+    held: Arc<()>,
     server: JoinHandle<()>,
 }
 
@@ -54,20 +56,21 @@ impl Webhook {
         let listener = loopback().await.unwrap();
         let address = listener.local_addr().unwrap();
         let (verdicts, asked) = (watch::Sender::new(Verdicts::new()), Arc::new(Mutex::new(Vec::new())));
-        let (said, seen) = (verdicts.subscribe(), asked.clone());
+        let held = Arc::new(());
+        let (said, seen, waiting) = (verdicts.subscribe(), asked.clone(), Arc::downgrade(&held));
         let server = tokio::spawn(async move {
             // Connections end with the set, and that with the task.
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                let (tls, said, seen) = (tls.clone(), said.clone(), seen.clone());
+                let (tls, said, seen, waiting) = (tls.clone(), said.clone(), seen.clone(), waiting.clone());
                 connections.spawn(async move {
                     let Ok(stream) = tls.accept(stream).await else { return };
-                    let service = service_fn(|request| answer(request, said.clone(), seen.clone()));
+                    let service = service_fn(|request| answer(request, said.clone(), seen.clone(), waiting.clone()));
                     drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
                 });
             }
         });
-        Self { address, verdicts, asked, server }
+        Self { address, verdicts, asked, held, server }
     }
 
     /// What it says from now on of a namespace; `None`: it allows.
@@ -78,6 +81,11 @@ impl Webhook {
                 None => all.remove(namespace),
             };
         });
+    }
+
+    /// How many it keeps waiting now.
+    pub fn held(&self) -> usize {
+        Arc::strong_count(&self.held) - 1
     }
 
     /// How often it was asked for an operation on something.
@@ -97,19 +105,27 @@ async fn answer(
     request: Request<Incoming>,
     mut said: watch::Receiver<Verdicts>,
     seen: Arc<Mutex<Vec<(String, String, String)>>>,
+    waiting: Weak<()>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let Ok(body) = request.into_body().collect().await else { return Ok(Response::new(Full::default())) };
     let review: Value = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
     let text = |field: &str| review["request"][field].as_str().unwrap_or_default().to_owned();
     let namespace = text("namespace");
     seen.lock().unwrap().push((text("operation"), namespace.clone(), text("name")));
+    let mut held = None;
     let verdict = loop {
         let verdict = said.borrow_and_update().get(&namespace).cloned();
         match verdict {
-            Some(Verdict::Hold) if said.changed().await.is_ok() => {}
+            Some(Verdict::Hold) => {
+                held = held.or_else(|| waiting.upgrade());
+                if said.changed().await.is_err() {
+                    break verdict;
+                }
+            }
             verdict => break verdict,
         }
     };
+    drop(held);
     let mut response = json!({ "uid": review["request"]["uid"], "allowed": true });
     if let Some(Verdict::Deny(code, message)) = verdict {
         response["allowed"] = false.into();

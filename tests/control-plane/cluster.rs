@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::process::{Folder, Process, bound};
 
 /// How long it may take from nothing to ready. Three seconds are usual.
-const LIMIT: Duration = Duration::from_secs(90);
+const LIMIT: Duration = Duration::from_mins(4);
 /// Started on these ports, somebody else may have had them by then.
 const TRIES: usize = 3;
 

@@ -27,6 +27,8 @@ fn values(stage: &Stage) -> Value {
         "service": { "enabled": true },
         "metrics": { "serviceMonitor": { "enabled": true }, "prometheusRule": { "enabled": true }, "dashboard": { "enabled": true } },
         "networkPolicy": { "enabled": true },
+        // One replica after the other is replaced, by kwok at any time within this.
+        "terminationGracePeriodSeconds": 3,
     })
 }
 
@@ -108,10 +110,23 @@ async fn what_is_there(stage: &Stage) {
     assert!(account["metadata"]["annotations"]["eks.amazonaws.com/role-arn"].as_str().unwrap().ends_with(":role/sundown"));
 }
 
+/// Whether a service account may do this.
+async fn may(stage: &Stage, account: &str, what: &str) -> Said {
+    let folder = stage.cluster.folder.path();
+    let mut command = Command::new(stage.cluster.tools().join("kubectl"));
+    command
+        .arg("--kubeconfig")
+        .arg(stage.cluster.kubeconfig(ADMIN))
+        .args(["auth", "can-i"])
+        .args(what.split(' '))
+        .arg(format!("--as=system:serviceaccount:{account}"))
+        .env("HOME", folder);
+    run(folder, &mut command).await
+}
+
 /// Its account may do what Sundown does, and no more.
 async fn what_it_may(stage: &Stage) {
-    let account = format!("--as=system:serviceaccount:{NAMESPACE}:sundown");
-    for (may, what) in [
+    for (is_to, what) in [
         (true, "create pods --subresource=eviction -A"),
         (true, "delete pods -A"),
         (true, "patch nodes"),
@@ -121,17 +136,8 @@ async fn what_it_may(stage: &Stage) {
         (false, "delete nodes"),
         (false, "get secrets -n edge"),
     ] {
-        let folder = stage.cluster.folder.path();
-        let mut command = Command::new(stage.cluster.tools().join("kubectl"));
-        command
-            .arg("--kubeconfig")
-            .arg(stage.cluster.kubeconfig(ADMIN))
-            .args(["auth", "can-i"])
-            .args(what.split(' '))
-            .arg(&account)
-            .env("HOME", folder);
-        let said = run(folder, &mut command).await;
-        assert_eq!(said.out.trim(), if may { "yes" } else { "no" }, "{what}: {}", said.err);
+        let said = may(stage, &format!("{NAMESPACE}:sundown"), what).await;
+        assert_eq!(said.out.trim(), if is_to { "yes" } else { "no" }, "{what}: {}", said.err);
     }
 }
 
@@ -239,6 +245,10 @@ async fn a_dry_run_needs_no_more_than_the_chart_gives_it() {
     let sets: Vec<_> = sets.iter().flat_map(|set| ["--set".to_owned(), set.replace("URL", &url)]).collect();
     let sets: Vec<_> = sets.iter().map(String::as_str).collect();
     helm.run(&[&["install", "sundown", CHART, "-n", "sundown"], &sets[..]].concat()).await;
+    // Its account may do that once the API server has read so.
+    for what in ["list nodes", "list poddisruptionbudgets -A"] {
+        stage.holds(what, async || may(&stage, "sundown:sundown", what).await.out.trim() == "yes").await;
+    }
     let mut sundown = stage.replica("sundown", &["--dry-run"]).await;
     sundown.counts("nodes", 2.0).await;
     let before = stage.node(&instances[0]).await;

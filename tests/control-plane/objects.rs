@@ -29,6 +29,11 @@ impl Pods {
         self
     }
 
+    /// Stopped as soon as they are told to, whatever their grace.
+    pub fn stopping_at_once(self) -> Self {
+        self.with("stop-after", "0s").with("stop-within", "0s")
+    }
+
     /// With so many seconds of grace.
     pub const fn grace(mut self, seconds: u64) -> Self {
         self.grace = seconds;
@@ -144,7 +149,10 @@ impl Stage {
     /// Takes the pods of the applied Deployment away before there are nodes for them: they do nothing but stand on nodes that go, for up to
     /// thirty seconds.
     pub async fn alone(&self) {
-        self.patch("/apis/apps/v1/namespaces/sundown/deployments/sundown", &json!({ "spec": { "replicas": 0 } })).await;
+        let deployment = "/apis/apps/v1/namespaces/sundown/deployments/sundown";
+        self.patch(deployment, &json!({ "spec": { "replicas": 0 } })).await;
+        // Not before its pods are made.
+        self.until("it is heard", deployment, |d| d["status"]["observedGeneration"] == d["metadata"]["generation"]).await;
         let none = |list: &Value| list["items"].as_array().is_some_and(Vec::is_empty);
         self.until("they are gone", "/api/v1/namespaces/sundown/pods", none).await;
     }

@@ -207,7 +207,7 @@ async fn a_rolling_restart_under_two_hundred_drains_ends_each_of_them_once() {
     }
     assert!(begun.iter().all(|n| *n < MANY), "all was over before the restart was: {begun:?}");
 
-    let end = Instant::now() + 3 * crate::process::LIMIT;
+    let end = Instant::now() + 2 * crate::process::LIMIT;
     while ended(&stage) < MANY {
         assert!(Instant::now() < end, "{} of {MANY} have ended", ended(&stage));
         tokio::time::sleep(Duration::from_millis(200)).await;

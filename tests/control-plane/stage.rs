@@ -74,8 +74,21 @@ impl Stage {
 
     /// As [`group`](Self::group); its hook runs out without a heartbeat for so long.
     pub async fn group_beaten(&self, nodes: usize, heartbeat_timeout: Duration) -> Vec<String> {
+        self.join(self.instances(nodes, heartbeat_timeout)).await
+    }
+
+    /// As [`group`](Self::group), of which so many only have Nodes: what is to stand on these is there before the others [`join`](Self::join).
+    /// (Nodes that are cordoned would do as well, once the scheduler has heard of it, which nobody can see.)
+    pub async fn group_and_refuges(&self, nodes: usize, refuges: usize) -> (Vec<String>, Vec<String>) {
+        let mut instances = self.instances(nodes + refuges, Duration::from_mins(5));
+        let refuges = instances.split_off(nodes);
+        (self.join(instances).await, refuges)
+    }
+
+    /// A group with a terminate hook `drain`.
+    fn instances(&self, count: usize, heartbeat_timeout: Duration) -> Vec<String> {
         let hook = HookSpec { heartbeat_timeout, default_result: HookResult::Continue, ..HookSpec::terminating("drain") };
-        self.join(self.world.add_group(GroupSpec { replace_after: None, ..GroupSpec::new("asg", nodes) }, &[hook])).await
+        self.world.add_group(GroupSpec { replace_after: None, ..GroupSpec::new("asg", count) }, &[hook])
     }
 
     /// A group of spot instances without a hook, with ready Nodes. Its instances.

@@ -16,9 +16,9 @@ use crate::{
     stage::{Stage, node_name},
 };
 
-/// The service's `--drain-timeout`: its margin of 5 s earlier a refused pod with two seconds of grace is deleted, not before half of that.
-const TIMEOUT: &str = "70s";
-const FORCED_AFTER: Duration = Duration::from_secs(62);
+/// The service's `--drain-timeout`: its margin of 5 s earlier the drain ends, and ten seconds of grace before that a refused pod is deleted.
+const TIMEOUT: &str = "80s";
+const FORCED_AFTER: Duration = Duration::from_secs(64);
 
 const NAMESPACES: [&str; 6] = ["refused", "relented", "down", "mended", "silent", "walled"];
 
@@ -40,7 +40,9 @@ impl Scene {
         let webhook = Webhook::start(&stage).await;
         for (name, instance) in NAMESPACES.iter().zip(&instances) {
             stage.add_namespace(name).await;
-            stage.ready_pod(name, &Pods::of(name).grace(2).pod(name, &node_name(instance))).await;
+            // What is not let go at all is tried for a moment only.
+            let grace = if *name == "walled" { 2 } else { 10 };
+            stage.ready_pod(name, &Pods::of(name).stopping_at_once().grace(grace).pod(name, &node_name(instance))).await;
         }
         let evictions = |name, namespaces| Rule { name, namespaces, operations: &["CREATE"], resources: &["pods/eviction"] };
         for namespace in ["refused", "relented", "silent"] {

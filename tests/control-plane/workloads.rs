@@ -20,7 +20,7 @@ fn is_going(pod: &Value) -> bool {
 }
 
 /// A DaemonSet, a Job that runs, one that is done, a pod of nobody, a mirror pod and one with an emptyDir, all on this node (the
-/// Job's pods may move to `refuge`).
+/// Job's pods may move to `refuges`, which join then).
 struct Kinds {
     daemon: String,
     finished: String,
@@ -28,16 +28,16 @@ struct Kinds {
 }
 
 impl Kinds {
-    async fn put(stage: &Stage, node: &str, refuge: &[String]) -> Self {
+    async fn put(stage: &Stage, node: &str, refuges: Vec<String>) -> Self {
         let here = [node.to_owned()];
         let daemon_set = stage.put("default", &Pods::of("agent").on(&here, &[]).daemon_set()).await;
         stage.until("it runs", &daemon_set, |d| d["status"]["numberReady"] == 1).await;
         let done = stage.put("default", &Pods::of("done").with("finishes", "true").on(&here, &[]).job()).await;
         stage.until("it is done", &done, |j| j["status"]["succeeded"] == 1).await;
-        stage.schedulable(refuge, false).await;
-        let work = stage.put("default", &Pods::of("work").on(&here, refuge).job()).await;
+        let refuge: Vec<_> = refuges.iter().map(|i| node_name(i)).collect();
+        let work = stage.put("default", &Pods::of("work").on(&here, &refuge).job()).await;
         stage.until("it runs", &work, |j| j["status"]["ready"] == 1).await;
-        stage.schedulable(refuge, true).await;
+        stage.join(refuges).await;
         stage.ready_pod("default", &Pods::of("bare").pod("bare", node)).await;
         let mut scratch = Pods::of("scratch").pod("scratch", node);
         scratch["spec"]["volumes"] = json!([{ "name": "scratch", "emptyDir": {} }]);
@@ -70,10 +70,10 @@ impl Kinds {
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_of_every_kind_go_stay_or_are_waited_for_as_they_should() {
     let Some(stage) = Stage::new(22).await else { return };
-    let instances = stage.group(5).await;
+    let (instances, refuges) = stage.group_and_refuges(3, 2).await;
     let spot = stage.spot_group(2).await;
     let nodes: Vec<_> = instances.iter().map(|i| node_name(i)).collect();
-    let kinds = Kinds::put(&stage, &nodes[0], &nodes[3..]).await;
+    let kinds = Kinds::put(&stage, &nodes[0], refuges).await;
     // Grace periods longer than a spot notice leaves; kwok would let them take their time.
     let slow = Pods::of("slow").grace(600).with("stop-after", "600s");
     stage.ready_pod("default", &slow.pod("patient", &nodes[1])).await;
@@ -87,7 +87,7 @@ async fn pods_of_every_kind_go_stay_or_are_waited_for_as_they_should() {
 
     let watch = PodWatch::start(&stage).await;
     let mut sundown = stage.leader("sundown", &["--pod-events", "all"]).await;
-    for instance in &instances[..3] {
+    for instance in &instances {
         stage.world.aws.terminate(instance, true);
     }
     stage.world.aws.spot_interruption(&spot[0], SpotAction::Terminate);
@@ -110,9 +110,9 @@ async fn pods_of_every_kind_go_stay_or_are_waited_for_as_they_should() {
 
     // Still waited for; then it stops by itself.
     assert!(stage.world.aws.actions().iter().any(|a| a.instance == instances[1] && a.end.is_none()), "it was not waited for");
-    for name in ["patient", "hurried"] {
-        stage.delete(&pod_path(name), &json!({ "gracePeriodSeconds": 0 })).await;
-    }
+    stage.delete(&pod_path("patient"), &json!({ "gracePeriodSeconds": 0 })).await;
+    // Its time is over soon, if it is not yet.
+    drop(stage.send(http::Method::DELETE, &pod_path("hurried"), &json!({ "gracePeriodSeconds": 0 })).await);
     continued(&stage, &instances[1]).await;
     sundown.counts("drains_total{end=\"empty\"}", 4.0).await;
     assert!(sundown.metric("pods_forced_total").await < 0.5);

@@ -90,7 +90,7 @@ pub struct Recorder(Arc<Inner>);
 struct Inner {
     cluster: Cluster,
     shared: Arc<Shared>,
-    _writer: AbortOnDropHandle<()>,
+    writer: AbortOnDropHandle<()>,
 }
 
 struct Shared {
@@ -105,6 +105,8 @@ struct Book {
     entries: BTreeMap<EventNote, Entry>,
     /// One is being written.
     writing: bool,
+    /// No other one will be.
+    closed: bool,
     counts: RecorderCounts,
 }
 
@@ -135,7 +137,7 @@ impl Recorder {
     pub fn start(cluster: &Cluster, settings: RecorderSettings) -> Self {
         let shared = Arc::new(Shared { settings, book: Mutex::default(), wake: Notify::new() });
         let writer = cluster.spawner().spawn_scoped(write_all(cluster.clone(), shared.clone()));
-        Self(Arc::new(Inner { cluster: cluster.clone(), shared, _writer: writer }))
+        Self(Arc::new(Inner { cluster: cluster.clone(), shared, writer }))
     }
 
     /// Has it told, soon. Does not wait.
@@ -144,7 +146,7 @@ impl Recorder {
         let now = self.0.cluster.clock().now();
         let Shared { settings, wake, .. } = &*self.0.shared;
         let mut book = self.0.shared.book();
-        let full = book.waiting.len() >= settings.waiting;
+        let full = book.closed || book.waiting.len() >= settings.waiting;
         let known = book.entries.get_mut(&note).filter(|e| e.waits || now.since_or_zero(e.last) <= settings.window);
         if let Some(entry) = known {
             entry.count = entry.count.saturating_add(1);
@@ -188,6 +190,15 @@ impl Recorder {
         };
         tokio::time::timeout(limit, idle).await.is_ok()
     }
+
+    /// The end: waits until everything is written, `limit` at most, and drops what still waits then. One that is on its way is awaited for as long
+    /// again. Nothing comes from here any more when this returns: whoever leads next is the only one who writes.
+    pub async fn close(&self, limit: Duration) {
+        self.flush(limit).await;
+        self.0.shared.book().close();
+        self.flush(limit).await;
+        self.0.writer.abort();
+    }
 }
 
 impl Shared {
@@ -219,6 +230,12 @@ impl Book {
         }
     }
 
+    fn close(&mut self) {
+        self.closed = true;
+        self.counts.dropped += self.waiting.len() as u64;
+        self.waiting.clear();
+    }
+
     /// Keeps the memory bounded: Events that nobody repeats any more are forgotten.
     fn forget(&mut self, now: Moment, settings: &RecorderSettings) {
         let most = settings.waiting.saturating_mul(2).max(64);
@@ -231,7 +248,9 @@ impl Book {
     }
 
     fn again(&mut self, note: EventNote) {
-        if let Some(entry) = self.entries.get_mut(&note).filter(|e| !e.waits) {
+        if self.closed {
+            self.counts.dropped += 1;
+        } else if let Some(entry) = self.entries.get_mut(&note).filter(|e| !e.waits) {
             entry.waits = true;
             self.waiting.push_back(note);
         }

@@ -102,3 +102,37 @@ async fn one_that_is_not_taken_is_tried_a_few_times_and_holds_nothing_up_for_eve
     let last = fake.seen().last().unwrap().clone();
     assert_eq!((last.method.as_str(), &last.body["count"]), ("POST", &json!(2)), "somebody deleted it: told anew");
 }
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_any_more_once_it_is_closed() {
+    let fake = Fake::default();
+    let recorder = recorder(&fake, 100);
+    for n in 0..100 {
+        recorder.note(about_node(&format!("number {n}")));
+    }
+    recorder.close(Duration::from_millis(300)).await;
+    let written = fake.seen().len();
+    assert!((6..=8).contains(&written), "{written} in the time that was left");
+    recorder.note(about_node("after the end"));
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(fake.seen().len(), written);
+    assert_eq!(recorder.counts(), RecorderCounts { written: written as u64, coalesced: 0, dropped: 101 - written as u64, failed: 0 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_on_its_way_when_it_is_closed_is_awaited_but_not_for_ever_and_not_tried_again() {
+    for (fault, least, most) in [(Fault::Slow(Duration::from_millis(400)), 400, 450), (Fault::Hang, 600, 650), (Fault::Broken, 300, 350)] {
+        let fake = Fake::default();
+        let recorder = recorder(&fake, 100);
+        let said = format!("{fault:?}");
+        fake.script(move |_| Some(fault.clone()));
+        recorder.note(about_node("a"));
+        settle().await;
+        let begun = tokio::time::Instant::now();
+        recorder.close(Duration::from_millis(300)).await;
+        let took = begun.elapsed().as_millis();
+        assert!((least..=most).contains(&took), "{said}: {took} ms");
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert_eq!(fake.seen().len(), 1, "{said}");
+    }
+}

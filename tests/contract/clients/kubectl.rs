@@ -261,6 +261,10 @@ async fn kubectl_watches() {
     until(&format!("MODIFIED {pod}"), &mut watch).await;
     until(&format!("DELETED {pod}"), &mut watch).await;
     shop.says(&["wait", "deployment", "-n", "shop", "web", "--for=jsonpath={.status.readyReplicas}=3", "--timeout=60s"]).await;
-    let added = printed().lines().filter(|line| line.starts_with("ADDED")).count();
-    assert_eq!(added, 4, "{}", printed());
+    let added = || printed().lines().filter(|line| line.starts_with("ADDED")).count();
+    while added() < 4 {
+        assert!(watch.is_alive() && Instant::now() < end, "kubectl has not printed all pods but\n{}{}", printed(), watch.log());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(added(), 4, "{}", printed());
 }

@@ -142,7 +142,7 @@ pub fn cases() -> Vec<Case> {
             "a_delayed_message_is_awaited_by_a_long_poll",
             steps![
                 queue(json!({})),
-                call("SendMessage", json!({ "QueueUrl": "$q", "MessageBody": "a", "DelaySeconds": 2 })).save("id", "/MessageId"),
+                call("SendMessage", json!({ "QueueUrl": "$q", "MessageBody": "a", "DelaySeconds": 10 })).save("id", "/MessageId"),
                 counts(0, 0, 1),
                 receive(json!({})).shows(json!({ "Messages": null })),
                 receive(json!({ "WaitTimeSeconds": 20 })).shows(json!({ "Messages": [{ "MessageId": "$id", "Attributes": { "ApproximateReceiveCount": "1" } }] })),
