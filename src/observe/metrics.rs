@@ -341,7 +341,7 @@ impl Metrics {
         self.records.get_or_create(&[("event", event.as_str())]).inc();
     }
 
-    /// So many Kubernetes Events were written, dropped because too many waited, and not taken by the API server.
+    /// So many Kubernetes Events were written, dropped because too many waited or the leader was told to stop, and not taken by the API server.
     pub fn events(&self, written: u64, dropped: u64, failed: u64) {
         self.events_sent.inc_by(written);
         self.events_dropped.get_or_create(&[("reason", "rate")]).inc_by(dropped);

@@ -145,9 +145,9 @@ async fn the_end_of_a_drain_is_told_over_https_with_headers_of_a_secret_and_trie
     let node = stage.node_of(&instances[0]);
     stage.world.aws.spot_interruption(&instances[0], SpotAction::Terminate);
     sundown.counts("webhooks_total{result=\"sent\"}", 1.0).await;
-    // Once more when it was refused; or when an answer was too slow in coming.
+    // Once more when it was refused; on a slow machine also when an answer, or a connection, was long in coming.
     let asked = server.asked();
-    assert!(asked.len() >= 2, "{asked:?}");
+    assert!((2..=3).contains(&asked.len()), "{asked:?}");
     for one in &asked {
         assert_eq!(one.line, "POST /services/T0K3N HTTP/1.1");
         for header in ["authorization: bearer s3cr3t", "content-type: application/json", "user-agent: sundown/"] {
@@ -155,7 +155,7 @@ async fn the_end_of_a_drain_is_told_over_https_with_headers_of_a_secret_and_trie
         }
         assert_eq!(one.body, format!(r#"{{"text":"empty {node} m6i.xlarge"}}"#));
     }
-    assert_eq!(sundown.metric("webhooks_total{result=\"retried\"}").await.to_string(), (asked.len() - 1).to_string());
+    assert!(sundown.metric("webhooks_total{result=\"retried\"}").await >= 1.0);
     sundown.signal("TERM");
     assert_eq!(sundown.ended().await.code(), Some(0));
     assert!(!sundown.log().contains("T0K3N") && !sundown.log().contains("s3cr3t"), "secrets are in no log");

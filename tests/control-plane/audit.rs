@@ -32,15 +32,10 @@ pub fn assert_evicted_once(calls: &[Call], pods: &[String]) {
     assert_eq!(evicted(calls), expected);
 }
 
-/// Accepted writes of the Lease.
-pub fn lease_writes(calls: &[Call]) -> impl DoubleEndedIterator<Item = &Call> {
-    calls.iter().filter(|c| c.holder.is_some() && c.namespace == "sundown" && (200..300).contains(&c.code))
-}
-
 /// Who held the Lease from when on: the first write of each holder that was accepted. `None`: nobody.
 pub fn holders(calls: &[Call]) -> Vec<(Moment, Option<String>)> {
     let mut holders: Vec<(Moment, Option<String>)> = Vec::new();
-    for call in lease_writes(calls) {
+    for call in calls.iter().filter(|c| c.namespace == "sundown" && (200..300).contains(&c.code)) {
         let Some(holder) = call.holder.clone() else { continue };
         let holder = Some(holder).filter(|h| !h.is_empty());
         if holders.last().is_none_or(|(_, was)| *was != holder) {

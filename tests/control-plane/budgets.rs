@@ -8,7 +8,7 @@ use sundown::{
 
 use crate::{
     objects::Pods,
-    stage::{Stage, node_name},
+    stage::{HEARTBEAT_TIMEOUT, Stage, node_name},
     witness::{PodWatch, blocked},
 };
 
@@ -43,7 +43,7 @@ async fn budgets_of_every_kind_let_the_next_pod_go_when_its_predecessor_is_repla
     let Some(stage) = Stage::new(20).await else { return };
     stage.alone().await;
     // Everything stands on four nodes, which go, and moves to the three others.
-    let (instances, refuges) = stage.group_and_refuges(4, 3).await;
+    let (instances, refuges) = stage.group_and_refuges(4, 3, HEARTBEAT_TIMEOUT).await;
     let [doomed, refuge] = [&instances, &refuges].map(|of| of.iter().map(|i| node_name(i)).collect::<Vec<_>>());
     let refuge = refuge.as_slice();
     let mut deployments = Vec::new();

@@ -3,11 +3,12 @@
 //! Everything lies in a folder of its own on ports of its own, so that several stand side by side, and goes with the value, also in a panic.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     net::TcpListener,
     path::{Path, PathBuf},
     process::Command,
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -82,8 +83,15 @@ pub fn tools() -> Option<PathBuf> {
 /// As many clusters at once: each has six processes and 600 MB.
 static PLACES: Semaphore = Semaphore::const_new(3);
 
+/// A port that nobody has, and that was given to nobody here before: who got one may not listen on it yet.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    loop {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        if GIVEN.lock().unwrap().insert(port) {
+            return port;
+        }
+    }
 }
 
 impl Cluster {
@@ -278,8 +286,9 @@ impl Cluster {
         self.run("kube-scheduler", &of(&scheduler));
         self.start_kwok();
         let end = Instant::now() + LIMIT;
-        for (name, port) in ports {
-            while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+        for (name, _) in ports {
+            // By its own words: on its port somebody else may answer who was quicker to take it.
+            while !self.processes[name].log().contains("Serving securely on") {
                 self.all_live()?;
                 if Instant::now() > end {
                     let lines = self.processes.get_mut(name).unwrap().last_lines();

@@ -14,12 +14,7 @@ use crate::{
 /// A stage of whose nodes only what the test puts there is drained: kwok's pods of Sundown's own Deployment would go with them, when it suits kwok.
 pub async fn stage_of_ours(seed: u64) -> Option<Stage> {
     let stage = Stage::new(seed).await?;
-    let deployment = "/apis/apps/v1/namespaces/sundown/deployments/sundown";
-    patch(&stage.cluster.client(ADMIN), deployment, &json!({ "spec": { "replicas": 0 } })).await;
-    let none = |list: &Value| list["items"].as_array().unwrap().is_empty();
-    let observed = |d: &Value| d["status"]["observedGeneration"] == d["metadata"]["generation"];
-    stage.until("it is heard", deployment, observed).await;
-    stage.until("they go, as there is no node yet", "/api/v1/namespaces/sundown/pods", none).await;
+    stage.alone().await;
     Some(stage)
 }
 

@@ -29,9 +29,9 @@ impl Pods {
         self
     }
 
-    /// Stopped as soon as they are told to, whatever their grace.
-    pub fn stopping_at_once(self) -> Self {
-        self.with("stop-after", "0s").with("stop-within", "0s")
+    /// Stopped so long after they are told to, neither sooner nor later.
+    pub fn stopping_after(self, time: &str) -> Self {
+        self.with("stop-after", time).with("stop-within", time)
     }
 
     /// With so many seconds of grace.
@@ -151,17 +151,14 @@ impl Stage {
     pub async fn alone(&self) {
         let deployment = "/apis/apps/v1/namespaces/sundown/deployments/sundown";
         self.patch(deployment, &json!({ "spec": { "replicas": 0 } })).await;
-        // Not before its pods are made.
-        self.until("it is heard", deployment, |d| d["status"]["observedGeneration"] == d["metadata"]["generation"]).await;
+        // Not before its pods are made: its controller has heard it, and told its ReplicaSet, whose controller has.
+        let heard = |object: &Value| object["status"]["observedGeneration"] == object["metadata"]["generation"];
+        self.until("it is heard", deployment, heard).await;
+        let all_heard =
+            |list: &Value| list["items"].as_array().is_some_and(|sets| sets.iter().all(|set| heard(set) && set["status"]["replicas"] == 0));
+        self.until("it is passed on", "/apis/apps/v1/namespaces/sundown/replicasets", all_heard).await;
         let none = |list: &Value| list["items"].as_array().is_some_and(Vec::is_empty);
         self.until("they are gone", "/api/v1/namespaces/sundown/pods", none).await;
-    }
-
-    /// Whether the scheduler may use these nodes.
-    pub async fn schedulable(&self, nodes: &[String], yes: bool) {
-        for node in nodes {
-            self.patch(&format!("/api/v1/nodes/{node}"), &json!({ "spec": { "unschedulable": !yes } })).await;
-        }
     }
 
     /// Creates a pod and waits until it is ready.

@@ -18,7 +18,7 @@ const FORCED_AFTER: Duration = Duration::from_secs(44);
 
 /// A pod named after its app, on this node.
 async fn pod(stage: &Stage, namespace: &str, name: &str, instance: &str) -> String {
-    stage.ready_pod(namespace, &Pods::of(name).stopping_at_once().grace(10).pod(name, &node_name(instance))).await
+    stage.ready_pod(namespace, &Pods::of(name).stopping_after("2s").grace(10).pod(name, &node_name(instance))).await
 }
 
 /// A pod that two budgets count; the path of the second.
@@ -71,7 +71,7 @@ async fn was_forced(stage: &Stage, namespace: &str, name: &str, instance: &str, 
     continued(stage, instance).await;
     assert!(stage.get(&format!("/api/v1/namespaces/{namespace}/pods/{name}")).await.is_none(), "{name} was there");
     let evictions = stage.evictions(namespace, name);
-    assert!(evictions.iter().all(|c| c.code == code) && (1..=7).contains(&evictions.len()), "{evictions:?}");
+    assert!(evictions.iter().all(|c| c.code == code) && (1..=6).contains(&evictions.len()), "{evictions:?}");
     let deletes = stage.deletes(namespace, name);
     assert!(deletes.len() == 1 && deletes[0].code == 200, "{deletes:?}");
     let after = deletes[0].answered.since_or_zero(accepted);

@@ -179,13 +179,11 @@ fn ended(stage: &Stage) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolling_restart_under_two_hundred_drains_ends_each_of_them_once() {
     let Some(stage) = stage_of_ours(11).await else { return };
-    let all = stage.group_beaten(MANY + 6, Duration::from_mins(1)).await;
-    let instances = &all[..MANY];
-    // The scheduler looks at some of so many nodes only, and would take one of these now and then.
-    let refuges: Vec<_> = all[MANY..].iter().map(|i| node_name(i)).collect();
-    stage.schedulable(&refuges, false).await;
+    // The scheduler looks at some of so many nodes only, and would take one of the refuges now and then.
+    let (instances, refuges) = stage.group_and_refuges(MANY, 6, Duration::from_mins(1)).await;
+    let instances = instances.as_slice();
     one_on_each(&stage, instances).await;
-    stage.schedulable(&refuges, true).await;
+    stage.join(refuges).await;
     let mut old: Vec<_> = (0..2).map(|n| stage.start(&format!("sundown-{n}"), &replica_token(n), &[])).collect();
     for replica in &mut old {
         replica.ready().await;

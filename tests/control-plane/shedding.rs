@@ -17,7 +17,7 @@ use crate::{
     budgets::continued,
     cluster::ADMIN,
     objects::Pods,
-    stage::{Stage, node_name},
+    stage::{HEARTBEAT_TIMEOUT, Stage, node_name},
     witness::PodWatch,
 };
 
@@ -147,7 +147,7 @@ async fn priority_and_fairness_turns_sundown_away_and_loses_nothing_by_it() {
 
 async fn is_turned_away_and_comes_back(stage: &Stage, room: usize) {
     stage.alone().await;
-    let (instances, refuges) = stage.group_and_refuges(1, 2).await;
+    let (instances, refuges) = stage.group_and_refuges(1, 2, HEARTBEAT_TIMEOUT).await;
     let [nodes, refuge] = [&instances, &refuges].map(|of| of.iter().map(|i| node_name(i)).collect::<Vec<_>>());
     let web = Pods::of("web").on(&nodes, &refuge);
     let path = stage.ready("default", &web.deployment(3)).await;
@@ -174,6 +174,8 @@ async fn is_turned_away_and_comes_back(stage: &Stage, room: usize) {
     // All three: what is under way now might be queued instead of being turned away.
     sundown.counts("evictions_total{answer=\"budget\"}", 3.0).await;
     let so_far = sundown.metric("evictions_total{answer=\"overload\"}").await;
+    // Where there is room for one and two in the queue, Sundown's own calls get into each other's way.
+    assert!(room == 1 || so_far < 0.5, "turned away where there is room");
     load.fill(stage).await;
     let (filled, before) = (Instant::now(), turned_away("create", "pods/eviction"));
     stage.patch(&budget, &json!({ "spec": { "maxUnavailable": 1 } })).await;

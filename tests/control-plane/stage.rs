@@ -21,6 +21,9 @@ use crate::{
     process::{LIMIT, Process, sundown},
 };
 
+/// How long a hook lasts without a heartbeat where a test does not say.
+pub const HEARTBEAT_TIMEOUT: Duration = Duration::from_mins(5);
+
 /// The real Kubernetes, the embedded AWS.
 pub struct Stage {
     pub cluster: Cluster,
@@ -69,7 +72,7 @@ impl Stage {
 
     /// A group with a terminate hook `drain`, with ready Nodes. Its instances.
     pub async fn group(&self, nodes: usize) -> Vec<String> {
-        self.group_beaten(nodes, Duration::from_mins(5)).await
+        self.group_beaten(nodes, HEARTBEAT_TIMEOUT).await
     }
 
     /// As [`group`](Self::group); its hook runs out without a heartbeat for so long.
@@ -79,8 +82,8 @@ impl Stage {
 
     /// As [`group`](Self::group), of which so many only have Nodes: what is to stand on these is there before the others [`join`](Self::join).
     /// (Nodes that are cordoned would do as well, once the scheduler has heard of it, which nobody can see.)
-    pub async fn group_and_refuges(&self, nodes: usize, refuges: usize) -> (Vec<String>, Vec<String>) {
-        let mut instances = self.instances(nodes + refuges, Duration::from_mins(5));
+    pub async fn group_and_refuges(&self, nodes: usize, refuges: usize, heartbeat_timeout: Duration) -> (Vec<String>, Vec<String>) {
+        let mut instances = self.instances(nodes + refuges, heartbeat_timeout);
         let refuges = instances.split_off(nodes);
         (self.join(instances).await, refuges)
     }

@@ -76,7 +76,7 @@ pub struct RecorderCounts {
     pub written: u64,
     /// Told by the count of another one.
     pub coalesced: u64,
-    /// Dropped because too many waited.
+    /// Dropped because too many waited, or because this was the end.
     pub dropped: u64,
     /// Dropped because the API server did not take them.
     pub failed: u64,
@@ -105,7 +105,7 @@ struct Book {
     entries: BTreeMap<EventNote, Entry>,
     /// One is being written.
     writing: bool,
-    /// No other one will be.
+    /// This is the end: no other one is taken.
     closed: bool,
     counts: RecorderCounts,
 }
@@ -146,7 +146,11 @@ impl Recorder {
         let now = self.0.cluster.clock().now();
         let Shared { settings, wake, .. } = &*self.0.shared;
         let mut book = self.0.shared.book();
-        let full = book.closed || book.waiting.len() >= settings.waiting;
+        if book.closed {
+            book.counts.dropped += 1;
+            return;
+        }
+        let full = book.waiting.len() >= settings.waiting;
         let known = book.entries.get_mut(&note).filter(|e| e.waits || now.since_or_zero(e.last) <= settings.window);
         if let Some(entry) = known {
             entry.count = entry.count.saturating_add(1);
@@ -192,12 +196,22 @@ impl Recorder {
     }
 
     /// The end: waits until everything is written, `limit` at most, and drops what still waits then. One that is on its way is awaited for as long
-    /// again. Nothing comes from here any more when this returns: whoever leads next is the only one who writes.
+    /// again. No other leaves when this returns, so that whoever leads next is the only one who writes. (What the API server has by then, but has
+    /// not answered, it may still write.)
     pub async fn close(&self, limit: Duration) {
         self.flush(limit).await;
         self.0.shared.book().close();
-        self.flush(limit).await;
+        if self.flush(limit).await {
+            return;
+        }
         self.0.writer.abort();
+        self.0.shared.book().counts.dropped += 1;
+        let ended = async {
+            while !self.0.writer.is_finished() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        drop(tokio::time::timeout(limit, ended).await);
     }
 }
 
@@ -248,9 +262,7 @@ impl Book {
     }
 
     fn again(&mut self, note: EventNote) {
-        if self.closed {
-            self.counts.dropped += 1;
-        } else if let Some(entry) = self.entries.get_mut(&note).filter(|e| !e.waits) {
+        if let Some(entry) = self.entries.get_mut(&note).filter(|e| !e.waits) {
             entry.waits = true;
             self.waiting.push_back(note);
         }

@@ -173,7 +173,7 @@ Every reason of the Kubernetes Events that Sundown writes, roughly in the order 
 
 Those on a node are shown by `kubectl describe node NODE` (they lie in the namespace `default`), those on a pod by `kubectl describe pod`. All of them:
 `kubectl get events -A --field-selector reportingComponent=sundown`. Equal ones are counted up on one Event for ten minutes. At most 20 a second are written, and what is
-dropped because too many wait is counted (`sundown_events_dropped_total`). A dry run writes none.
+dropped because too many wait, or because the leader was told to stop, is counted (`sundown_events_dropped_total`). A dry run writes none.
 
 | reason | type | on | when | what to do |
 | --- | --- | --- | --- | --- |

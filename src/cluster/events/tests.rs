@@ -121,7 +121,9 @@ async fn nothing_is_written_any_more_once_it_is_closed() {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_is_on_its_way_when_it_is_closed_is_awaited_but_not_for_ever_and_not_tried_again() {
-    for (fault, least, most) in [(Fault::Slow(Duration::from_millis(400)), 400, 450), (Fault::Hang, 600, 650), (Fault::Broken, 300, 350)] {
+    // It takes so many milliseconds, and so many are dropped.
+    let cases = [(Fault::Slow(Duration::from_millis(400)), 400, 0), (Fault::Hang, 600, 1), (Fault::Broken, 300, 1)];
+    for (fault, least, dropped) in cases {
         let fake = Fake::default();
         let recorder = recorder(&fake, 100);
         let said = format!("{fault:?}");
@@ -131,8 +133,8 @@ async fn one_that_is_on_its_way_when_it_is_closed_is_awaited_but_not_for_ever_an
         let begun = tokio::time::Instant::now();
         recorder.close(Duration::from_millis(300)).await;
         let took = begun.elapsed().as_millis();
-        assert!((least..=most).contains(&took), "{said}: {took} ms");
+        assert!((least..=least + 20).contains(&took), "{said}: {took} ms");
         tokio::time::sleep(Duration::from_mins(1)).await;
-        assert_eq!(fake.seen().len(), 1, "{said}");
+        assert_eq!((fake.seen().len(), recorder.counts().dropped), (1, dropped), "{said}");
     }
 }
