@@ -194,6 +194,10 @@ impl Cluster {
         let program = self.tools.join(name);
         let mut command = bound(&program);
         command.args(args).env_clear().env("HOME", self.folder.path());
+        // How much garbage may lie (tests/run says more than usual; benches/ measures with what is usual).
+        if let Some(gogc) = std::env::var_os("GOGC") {
+            command.env("GOGC", gogc);
+        }
         self.processes.insert(name, Process::start(name, self.folder.path(), &mut command));
     }
 

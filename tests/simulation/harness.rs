@@ -2,7 +2,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Once},
     time::Duration,
 };
@@ -22,7 +22,7 @@ use sundown::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::judge::{Belongs, Evidence, Rule, Terms, judge_any};
+use crate::judge::{Belongs, Evidence, Rule, Terms, events::Event, judge_any};
 
 #[derive(Parser)]
 struct Flags {
@@ -262,6 +262,7 @@ impl Stage {
             calls: aws.calls(),
             actions,
             deletions: aws.deletions(),
+            events: self.events(),
             changes: Vec::new(),
             nodes,
             groups,
@@ -275,6 +276,11 @@ impl Stage {
             thefts: 0,
             idle: 0,
         }
+    }
+
+    /// The Events that are there.
+    pub fn events(&self) -> BTreeSet<Event> {
+        self.world.kube.collect("events", Event::of).into_iter().collect()
     }
 
     /// Groups are ours by the tags of their instances, nodes somebody else's by what they wear in the end.

@@ -142,7 +142,6 @@ impl Recorder {
 
     /// Has it told, soon. Does not wait.
     pub fn note(&self, note: EventNote) {
-        debug_assert!(note.is_as_told(), "the table of reasons does not say so: {note:?}");
         let now = self.0.cluster.clock().now();
         let Shared { settings, wake, .. } = &*self.0.shared;
         let mut book = self.0.shared.book();

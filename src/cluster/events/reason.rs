@@ -1,6 +1,6 @@
 //! Why an Event is written: every reason there is, with what people are to know of it. `docs/events.md` is made of this table.
 
-use super::{About, EventNote, Severity};
+use super::Severity;
 
 /// What kind of object Events of a reason are on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,18 +140,6 @@ reasons! {
     RecordRestored [Warning] [Node]
         "The record was deleted by hand during a drain and is written back, once; or the one that replaced it lacked a hook that is owed, which was written into it."
         => "To end a drain use [`sundown release`](operations.md#the-brake), not the annotation.";
-}
-
-impl EventNote {
-    /// It is what the table says of its reason.
-    pub(super) fn is_as_told(&self) -> bool {
-        let meaning = self.reason.meaning();
-        let object = match self.about {
-            About::Node(_) => Object::Node,
-            About::Pod(..) => Object::Pod,
-        };
-        meaning.severities.contains(&self.severity) && meaning.objects.contains(&object)
-    }
 }
 
 /// The page `docs/events.md`.

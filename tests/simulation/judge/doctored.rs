@@ -12,7 +12,7 @@ use sundown::sim::{
     kube::{BudgetSpec, Entry, Fact, PodShape, PodSpec},
 };
 
-use super::{Belongs, Evidence, Judge, Rule, judge, judge_any};
+use super::{Belongs, Evidence, Judge, Rule, events::Event, judge, judge_any};
 use crate::harness::{Replica, Stage};
 
 async fn led(stage: &Stage, flags: &[&str]) -> Replica {
@@ -266,6 +266,22 @@ async fn an_eviction_that_overruns_a_budget_is_seen_unless_the_budget_could_not_
     assert_eq!(judge(&evidence), Vec::<String>::new());
     evidence.frozen = vec![(at - Duration::from_secs(9), at - Duration::from_secs(5))];
     breaks(&judge(&evidence), "overran");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_the_page_does_not_know_is_seen() {
+    let evidence = reclaimed().await;
+    let reasons: Vec<_> = evidence.events.iter().map(|t| t.reason.as_str()).collect();
+    assert!(reasons.contains(&"InterruptionAccepted") && reasons.contains(&"Forced"), "{reasons:?}");
+    let unknown: [fn(&mut Event); 3] = [|t| t.reason = "Left".into(), |t| t.severity = "Warned".into(), |t| t.on = "Lease".into()];
+    for change in unknown {
+        let mut event = evidence.events.first().unwrap().clone();
+        change(&mut event);
+        let mut doctored = evidence.clone();
+        doctored.events.insert(event);
+        breaks(&judge(&doctored), "docs/events.md does not say so");
+        breaks(&judge_any(&doctored, &[]), "docs/events.md does not say so");
+    }
 }
 
 #[tokio::test(start_paused = true)]

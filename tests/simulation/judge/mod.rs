@@ -5,11 +5,15 @@ mod actions;
 mod asked;
 mod budgets;
 mod doctored;
+pub mod events;
 mod messages;
 mod pods;
 pub mod story;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use sundown::sim::{
@@ -32,6 +36,8 @@ pub struct Evidence {
     pub calls: Vec<Call>,
     pub actions: Vec<ActionReport>,
     pub deletions: Vec<Deletion>,
+    /// What the Events say.
+    pub events: BTreeSet<events::Event>,
     pub changes: Vec<InstanceChange>,
     /// The Node that an instance has or had.
     pub nodes: BTreeMap<String, String>,
@@ -108,6 +114,7 @@ pub fn judge(evidence: &Evidence) -> Vec<String> {
     judge.continued();
     judge.late_calls();
     judge.messages();
+    judge.events();
     judge.old_notices();
     judge.rest();
     judge.broken
@@ -119,6 +126,7 @@ pub fn judge_any(evidence: &Evidence, except: &[Rule]) -> Vec<String> {
     let holds = |rule| !except.contains(&rule);
     judge.untouchable();
     judge.continued();
+    judge.events();
     if holds(Rule::OpenRecord) {
         judge.open_records();
     }

@@ -1,6 +1,9 @@
 //! Plays a plan and brings back what is to be judged.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -69,6 +72,7 @@ pub async fn play(plan: &Plan) -> Evidence {
         calls: Vec::new(),
         actions: Vec::new(),
         deletions: Vec::new(),
+        events: BTreeSet::new(),
         changes: Vec::new(),
         nodes: BTreeMap::new(),
         groups: BTreeMap::new(),
@@ -213,6 +217,7 @@ impl Play<'_> {
         self.evidence.calls = world.aws.calls();
         self.evidence.actions = world.aws.actions();
         self.evidence.deletions = world.aws.deletions();
+        self.evidence.events = self.stage.events();
         for replica in self.replicas.into_iter().flatten() {
             replica.stop().await;
         }
