@@ -179,7 +179,8 @@ async fn a_proxy_is_asked_for_the_name_and_sees_nothing_of_what_is_said() {
     assert!(asked[0].line.starts_with(&format!("CONNECT chat.example:{}", server.port)), "{asked:?}");
     // user:pass word
     assert!(asked[0].head.contains(&"proxy-authorization: Basic dXNlcjpwYXNzIHdvcmQ=".to_lowercase()), "{asked:?}");
-    assert_eq!(told.len(), 1);
+    // Once more where the answer was long in coming.
+    assert!((1..=2).contains(&told.len()), "{told:?}");
     assert!(told[0].body.contains("is cordoned and drained") && !told[0].head.contains("proxy-authorization"), "{told:?}");
 }
 

@@ -73,6 +73,16 @@ impl Call {
     }
 }
 
+/// The event of a line. An API server that is killed may leave half of one, and the next one writes on behind it.
+fn event(line: &[u8]) -> Value {
+    const BEGINNING: &[u8] = br#"{"kind":"Event","apiVersion":"audit.k8s.io/"#;
+    serde_json::from_slice(line).unwrap_or_else(|error| {
+        let last = line.windows(BEGINNING.len()).rposition(|w| w == BEGINNING).filter(|at| *at > 0);
+        let whole = last.and_then(|at| serde_json::from_slice(&line[at..]).ok());
+        whole.unwrap_or_else(|| panic!("the audit log: {error}: {}", String::from_utf8_lossy(line)))
+    })
+}
+
 /// The log, from some byte on. What has been read is kept: a test may look as often as it likes.
 pub struct Log {
     path: PathBuf,
@@ -101,9 +111,27 @@ impl Log {
         text.truncate(text.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1));
         *byte += text.len() as u64;
         let counts = |e: &Value| e["stage"] == if e["verb"] == "watch" { "ResponseStarted" } else { "ResponseComplete" };
-        let events = text.split(|b| *b == b'\n').filter(|line| !line.is_empty()).map(|line| serde_json::from_slice::<Value>(line).unwrap());
+        let events = text.split(|b| *b == b'\n').filter(|line| !line.is_empty()).map(event);
         calls.extend(events.filter(counts).map(|e| Call::of(&e)));
         calls.sort_by_key(|c| c.received);
         at(calls)
+    }
+}
+
+#[test]
+fn half_a_line_of_a_server_that_was_killed_does_not_cost_the_line_behind_it() {
+    let folder = crate::process::Folder::new();
+    let path = folder.path().join("audit.log");
+    let line = |name: &str| {
+        let time = "2026-01-05T09:00:00.000000Z";
+        format!(
+            r#"{{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"ResponseComplete","verb":"get","objectRef":{{"resource":"pods","name":"{name}"}},"requestReceivedTimestamp":"{time}","stageTimestamp":"{time}"}}"#
+        )
+    };
+    let (a, b, c) = (line("a"), line("b"), line("c"));
+    for half in [&b[..1], &b[..16], &b[..150], &b[..b.len() - 1]] {
+        std::fs::write(&path, format!("{a}\n{half}{c}\n{half}")).unwrap();
+        let names: Vec<_> = Log::from(path.clone(), 0).calls().into_iter().map(|call| call.name).collect();
+        assert_eq!(names, ["a", "c"], "{half}");
     }
 }
