@@ -73,14 +73,18 @@ impl Call {
     }
 }
 
-/// The event of a line. An API server that is killed may leave half of one, and the next one writes on behind it.
-fn event(line: &[u8]) -> Value {
+/// The events of a line. An API server that is killed may leave half of one, or a whole one without its end, and the next server writes on behind it.
+fn events(line: &[u8]) -> Vec<Value> {
     const BEGINNING: &[u8] = br#"{"kind":"Event","apiVersion":"audit.k8s.io/"#;
-    serde_json::from_slice(line).unwrap_or_else(|error| {
-        let last = line.windows(BEGINNING.len()).rposition(|w| w == BEGINNING).filter(|at| *at > 0);
-        let whole = last.and_then(|at| serde_json::from_slice(&line[at..]).ok());
-        whole.unwrap_or_else(|| panic!("the audit log: {error}: {}", String::from_utf8_lossy(line)))
-    })
+    let begins = (1..line.len()).filter(|at| line.get(*at..).is_some_and(|rest| rest.starts_with(BEGINNING)));
+    let ends: Vec<usize> = begins.chain([line.len()]).collect();
+    let parts = [0].iter().chain(&ends).zip(&ends).filter_map(|(from, to)| line.get(*from..*to));
+    let parsed: Vec<_> = parts.map(serde_json::from_slice).collect();
+    // The last one has been written to its end.
+    if let Some(Err(error)) = parsed.last() {
+        panic!("the audit log: {error}: {}", String::from_utf8_lossy(line));
+    }
+    parsed.into_iter().flatten().collect()
 }
 
 /// The log, from some byte on. What has been read is kept: a test may look as often as it likes.
@@ -111,7 +115,7 @@ impl Log {
         text.truncate(text.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1));
         *byte += text.len() as u64;
         let counts = |e: &Value| e["stage"] == if e["verb"] == "watch" { "ResponseStarted" } else { "ResponseComplete" };
-        let events = text.split(|b| *b == b'\n').filter(|line| !line.is_empty()).map(event);
+        let events = text.split(|b| *b == b'\n').filter(|line| !line.is_empty()).flat_map(events);
         calls.extend(events.filter(counts).map(|e| Call::of(&e)));
         calls.sort_by_key(|c| c.received);
         at(calls)
@@ -129,9 +133,11 @@ fn half_a_line_of_a_server_that_was_killed_does_not_cost_the_line_behind_it() {
         )
     };
     let (a, b, c) = (line("a"), line("b"), line("c"));
-    for half in [&b[..1], &b[..16], &b[..150], &b[..b.len() - 1]] {
+    for length in [0, 1, 16, 150, b.len() - 1, b.len()] {
+        let half = b.get(..length).unwrap();
         std::fs::write(&path, format!("{a}\n{half}{c}\n{half}")).unwrap();
         let names: Vec<_> = Log::from(path.clone(), 0).calls().into_iter().map(|call| call.name).collect();
-        assert_eq!(names, ["a", "c"], "{half}");
+        let expected: &[&str] = if length == b.len() { &["a", "b", "c"] } else { &["a", "c"] };
+        assert_eq!(names, expected, "{half}");
     }
 }

@@ -230,6 +230,22 @@ async fn c52_daemon_set_mirror_and_finished_pods_stay_and_grace_is_capped_and_ne
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_says_which_pod_has_less_time_than_its_grace_where_that_is_asked_for() {
+    for (flags, events) in [(&["--pod-events=all"][..], 1), (&[], 0)] {
+        let scene = Scene::spot(791, 2, flags).await;
+        scene.pod(0, "endless", graceful(3600, 5));
+        scene.stage.pass(10).await;
+        scene.notice(0).await;
+        scene.stage.until(60, "it is gone", || !scene.is_there("endless")).await;
+        scene.stage.pass(5).await;
+        let said = scene.events("ShortenedGrace");
+        assert_eq!(said.len(), events, "{said:?}");
+        assert!(said.iter().all(|m| m.contains("instead of 3600 s")), "{said:?}");
+        scene.end().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_event_is_written_on_every_evicted_pod_where_that_is_asked_for() {
     for (flags, events) in [(&["--pod-events=all"][..], 1), (&[], 0)] {
         let scene = Scene::hooked(790, 2, flags).await;
