@@ -76,6 +76,9 @@ impl Call {
 /// The events of a line. An API server that is killed may leave half of one, or a whole one without its end, and the next server writes on behind it.
 fn events(line: &[u8]) -> Vec<Value> {
     const BEGINNING: &[u8] = br#"{"kind":"Event","apiVersion":"audit.k8s.io/"#;
+    if let Ok(event) = serde_json::from_slice(line) {
+        return vec![event];
+    }
     let begins = (1..line.len()).filter(|at| line.get(*at..).is_some_and(|rest| rest.starts_with(BEGINNING)));
     let ends: Vec<usize> = begins.chain([line.len()]).collect();
     let parts = [0].iter().chain(&ends).zip(&ends).filter_map(|(from, to)| line.get(*from..*to));
