@@ -197,31 +197,3 @@ fn tests_are_bound_to_their_source_and_to_the_kinds_of_the_module() {
     assert_eq!(said, of_the_module);
     assert_eq!(said.len(), 8);
 }
-
-/// `sundown check` looks up rules that the queue's policy names, and no patterns; a test event comes by a rule that matches its source.
-#[test]
-fn the_queue_of_the_readme_names_each_rule_and_the_rules_let_tests_through() {
-    let readme = read("README.md");
-    let queue = readme.split("cat > queue.json <<END\n").nth(1).unwrap().split("\nEND").next().unwrap();
-    let queue: Value = serde_json::from_str(queue).unwrap();
-    let policy: Value = serde_json::from_str(queue["Policy"].as_str().unwrap()).unwrap();
-    let sources = policy.pointer("/Statement/0/Condition/ArnEquals/aws:SourceArn").unwrap().as_array().unwrap();
-    let named: BTreeSet<_> = sources.iter().map(|arn| arn.as_str().unwrap().strip_prefix("${RULE}-").unwrap()).collect();
-    let calls: Vec<Vec<&str>> = readme.lines().filter_map(|line| line.strip_prefix("rule ")).map(|rest| rest.splitn(3, ' ').collect()).collect();
-    assert_eq!(calls.iter().map(|call| call[0]).collect::<BTreeSet<_>>(), named);
-    assert_eq!(named.len(), calls.len(), "each rule once");
-    // What cannot be delivered is kept, in a queue with the policy of this one, made by `sed`: its own ARN is the only one that begins a word.
-    assert!(readme.contains(r#"s/\"${QUEUE}/&-undelivered/" queue.json > undelivered.json"#));
-    assert!(readme.contains("DeadLetterConfig={Arn=${QUEUE}-undelivered}"));
-    assert_eq!(policy.pointer("/Statement/0/Resource").unwrap(), "${QUEUE}");
-    assert_eq!(queue["Policy"].as_str().unwrap().matches("\"${QUEUE}").count(), 1);
-
-    // As the function `rule` of the page puts a pattern together.
-    assert!(readme.contains(r#"--event-pattern "{\"source\":[\"$2\"${TESTS}],$3}""#));
-    let tests = readme.split("TESTS='").nth(1).unwrap().split('\'').next().unwrap();
-    for call in calls {
-        let text = format!("{{\"source\":[\"{}\"{tests}],{}}}", call[1], call[2].trim_matches('\''));
-        let pattern: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{text}: {e}"));
-        assert_eq!(pattern["source"], serde_json::json!([call[1], sundown::interruption::TEST_SOURCE]), "{text}");
-    }
-}

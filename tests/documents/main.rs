@@ -11,6 +11,7 @@
 
 mod alerts;
 mod book;
+mod by_hand;
 #[allow(dead_code, reason = "what only tests/packaging needs of it")]
 mod calls;
 mod chart;
