@@ -45,6 +45,10 @@ resource "aws_iam_policy" "this" {
     }
   }
 }
+    precondition {
+      condition     = length(module.policy.service_policy) <= 6144
+      error_message = "The role's policy has ${length(module.policy.service_policy)} characters, and IAM takes 6144. Most of them name the ${length(var.autoscaling_groups)} groups of autoscaling_groups: tag these groups for the cluster (group_tags), and say allow_groups_by_name = false and limit_to_groups = false."
+    }
 
 resource "aws_iam_role_policy_attachment" "this" {
   count = local.attach ? 1 : 0

@@ -74,7 +74,8 @@ module "policy" {
   reader_arns            = var.reader_arns
   kms_key_arn            = local.kms_key_arn
   group_tags             = var.group_tags
-  group_names            = var.limit_to_groups && length(var.autoscaling_groups) > 0 ? [for group in values(var.autoscaling_groups) : group.name] : null
+  group_names            = var.allow_groups_by_name || var.limit_to_groups ? [for group in values(var.autoscaling_groups) : group.name] : []
+  limit_to_group_names   = var.limit_to_groups && length(var.autoscaling_groups) > 0
   extra_statements       = var.extra_statements
   extra_queue_statements = var.extra_queue_statements
   identity               = var.identity

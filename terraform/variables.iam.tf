@@ -95,7 +95,7 @@ variable "group_tags" {
 }
 
 variable "limit_to_groups" {
-  description = "Whether the role may answer hooks only of `autoscaling_groups`, by name instead of by tag."
+  description = "Whether the role may answer hooks only of `autoscaling_groups`: their names count, and tags do not."
   type        = bool
   default     = false
   nullable    = false
@@ -127,3 +127,10 @@ variable "permissions" {
   default  = {}
   nullable = false
 }
+variable "allow_groups_by_name" {
+  description = "Whether the role may answer the hooks of `autoscaling_groups` whatever their tags. A policy holds some forty names: with more groups, tag them all and say false."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+

@@ -6,7 +6,7 @@ variable "create" {
 }
 
 variable "cluster_name" {
-  description = "Name of the cluster: the queue belongs to it alone, and the role may answer hooks only of groups tagged for it."
+  description = "Name of the cluster: the queue belongs to it alone, and the role may answer hooks only of groups with its tag, and of those in `autoscaling_groups`."
   type        = string
   validation {
     condition     = can(regex("^[0-9A-Za-z][0-9A-Za-z._-]{0,99}$", var.cluster_name))
@@ -49,7 +49,7 @@ variable "tags" {
 
 variable "autoscaling_groups" {
   description = <<-TEXT
-    Groups that get lifecycle hooks. The keys are yours and must be known before anything is applied; the names may come out of other resources.
+    Groups that get lifecycle hooks, and whose hooks the role may answer with or without the tag. The keys are yours and must be known before anything is applied; the names may come out of other resources.
     `launch`: also a hook for launching instances. `heartbeat_timeout`: seconds that AWS waits when nobody answers; Sundown keeps a hook open for as
     long as the drain takes. `metadata`: text that comes along with each event.
   TEXT

@@ -152,6 +152,49 @@ run "hooks_are_answered_only_of_the_named_groups" {
   }
 }
 
+# The module makes their hooks: a role that may not send heartbeats for them would let each drain end with the hook's timeout.
+run "groups_that_get_hooks_are_allowed_without_their_tag" {
+  variables {
+    autoscaling_groups = { general = { name = "shop-general" }, slow = { name = "shop-slow" } }
+  }
+  assert {
+    condition = flatten([for statement in jsondecode(output.policy_json).Statement : [for arn in statement.Resource : reverse(split("/", arn))[0]] if startswith(statement.Sid, "Groups")]) == [
+      "*", "*", "shop-general", "shop-slow",
+    ]
+    error_message = output.policy_json
+  }
+}
+
+run "or_not_where_all_have_their_tag" {
+  variables {
+    allow_groups_by_name = false
+    autoscaling_groups   = { general = { name = "shop-general" } }
+  }
+  assert {
+    condition     = !strcontains(output.policy_json, "shop-general") && length(aws_autoscaling_lifecycle_hook.terminate) == 1
+    error_message = output.policy_json
+  }
+}
+
+run "more_groups_than_a_policy_holds_are_refused_before_iam_does" {
+  command = plan
+  variables {
+    autoscaling_groups = { for n in range(60) : "g${n}" => { name = "eks-a-managed-node-group-${n}-12345678-1234-1234-1234-123456789012" } }
+  }
+  expect_failures = [aws_iam_policy.this]
+}
+
+run "thirty_long_names_fit" {
+  command = plan
+  variables {
+    autoscaling_groups = { for n in range(30) : "g${n}" => { name = "eks-a-managed-node-group-${n}-12345678-1234-1234-1234-123456789012" } }
+  }
+  assert {
+    condition     = length(output.policy_json) <= 6144
+    error_message = length(output.policy_json)
+  }
+}
+
 run "no_groups_at_all_are_refused" {
   command = plan
   variables {

@@ -116,6 +116,15 @@ class Permissions(unittest.TestCase):
         out = rendered.outputs(**{**VARIABLES, "kms_key_arn": None})
         self.assertEqual(flat(json.loads(out["service_policy"])), expected("service"))
 
+    def test_a_group_that_is_named_is_allowed_whatever_its_tags(self):
+        named = GROUPS.removesuffix("*") + "general"
+        actions = {action for call in TABLE["service"].values() for action in call["actions"] if call["on"] == "groups"}
+        self.assertEqual(len(actions), 2)
+        out = rendered.outputs(**{**VARIABLES, "group_names": ["general"]})
+        added = {("Allow", action, named, "{}") for action in actions}
+        before = set(flat(json.loads(rendered.outputs(**VARIABLES)["service_policy"])))
+        self.assertEqual(set(flat(json.loads(out["service_policy"]))) - before, added)
+
     def test_aws_knows_every_action(self):
         for scope, policy in self.policies():
             for _, action, resource, condition in flat(policy):

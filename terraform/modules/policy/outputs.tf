@@ -26,6 +26,10 @@ output "key_policy" {
 output "service_policy" {
   description = "What the service may call."
   value       = jsonencode(local.service_policy)
+  precondition {
+    condition     = !var.limit_to_group_names || length(var.group_names) > 0
+    error_message = "limit_to_group_names: group_names names no group, so no hook could be answered."
+  }
 }
 
 output "permission_policies" {

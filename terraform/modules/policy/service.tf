@@ -18,7 +18,8 @@ locals {
       : { StringEquals = { "aws:ResourceTag/${tag.key}" = [tag.value] } }
     )
   }]
-  by_name = var.group_names == null ? [] : [{
+  # A statement without a resource is malformed: no names, no statement.
+  by_name = length(var.group_names) == 0 ? [] : [{
     resources = [for name in var.group_names : "${local.group_arn}/${name}"]
     condition = {}
   }]
@@ -29,7 +30,7 @@ locals {
     dead_queue   = [for arn in [lookup(var.queue_arns, "dead", null)] : { resources = [arn], condition = {} } if contains(keys(var.queue_arns), "dead")]
     other_queues = [for arns in [[for part, arn in var.queue_arns : arn if part != "queue"]] : { resources = arns, condition = {} } if length(arns) > 0]
     trial_queue  = [for arn in [lookup(var.queue_arns, "trial", null)] : { resources = [arn], condition = {} } if contains(keys(var.queue_arns), "trial")]
-    groups       = concat([for place in local.by_tag : place if var.group_names == null], local.by_name)
+    groups       = concat([for place in local.by_tag : place if !var.limit_to_group_names], local.by_name)
     region       = [{ resources = ["*"], condition = { StringEquals = { "aws:RequestedRegion" = [var.region] } } }]
     rules        = [for arns in [var.rule_arns] : { resources = arns, condition = {} } if length(arns) > 0]
     test_bus = [{

@@ -106,14 +106,17 @@ variable "group_tags" {
 }
 
 variable "group_names" {
-  description = "Names of the only groups whose hooks may be answered; null: those with the tags."
+  description = "Names of groups whose hooks may be answered whatever their tags, besides the groups with the tags."
   type        = list(string)
-  default     = null
-  # A statement without a resource is malformed, which AWS would say only at apply.
-  validation {
-    condition     = var.group_names == null || try(length(var.group_names) > 0, false)
-    error_message = "group_names: name at least one group, or none at all (null)."
-  }
+  default     = []
+  nullable    = false
+}
+
+variable "limit_to_group_names" {
+  description = "Whether only the groups in group_names may be answered, and the tags count for nothing."
+  type        = bool
+  default     = false
+  nullable    = false
 }
 
 variable "extra_statements" {

@@ -39,9 +39,9 @@ run "or_by_tags_of_ones_own" {
 run "no_group_at_all_is_refused" {
   command = plan
   variables {
-    group_names = []
+    limit_to_group_names = true
   }
-  expect_failures = [var.group_names]
+  expect_failures = [output.service_policy]
 }
 
 run "of_the_dead_letter_queue_the_depth_may_be_asked_and_nothing_else" {
@@ -83,10 +83,33 @@ run "a_trial_reads_its_queue_and_writes_nothing_else" {
   }
 }
 
-run "or_by_name" {
+# A group that gets hooks must be one whose hooks may be answered, with or without the tag.
+run "groups_that_are_named_are_allowed_besides_those_with_the_tags" {
   command = plan
   variables {
-    group_names = ["general", "spot"]
+    group_names = ["general"]
+  }
+  assert {
+    condition = [for statement in jsondecode(output.service_policy).Statement : [statement.Sid, reverse(split("/", statement.Resource[0]))[0], try(keys(statement.Condition), [])] if startswith(statement.Sid, "Groups")] == [
+      ["Groups1", "*", ["StringEquals"]],
+      ["Groups2", "*", ["Null"]],
+      ["Groups3", "general", []],
+    ]
+    error_message = output.service_policy
+  }
+  assert {
+    condition = alltrue([for statement in jsondecode(output.service_policy).Statement :
+      statement.Action == ["autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"] if startswith(statement.Sid, "Groups")
+    ])
+    error_message = output.service_policy
+  }
+}
+
+run "or_by_name_alone" {
+  command = plan
+  variables {
+    group_names          = ["general", "spot"]
+    limit_to_group_names = true
   }
   assert {
     condition = [for statement in jsondecode(output.service_policy).Statement : [statement.Resource, can(statement.Condition)] if startswith(statement.Sid, "Groups")] == [[
