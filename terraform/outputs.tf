@@ -157,3 +157,4 @@ output "fault_injection_template_id" {
   description = "Id of the template: `aws fis start-experiment --experiment-template-id ID`."
   value       = one(aws_fis_experiment_template.this[*].id)
 }
+    { for key, alarm in aws_cloudwatch_metric_alarm.queue : key => alarm.arn },

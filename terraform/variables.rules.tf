@@ -54,7 +54,7 @@ variable "create_delivery_role" {
 }
 
 variable "create_alarms" {
-  description = "Whether there are alarms on failed deliveries, on dead and undelivered letters, and on the queue's age."
+  description = "Whether there are CloudWatch alarms: on failed deliveries, on dead and undelivered letters, and on a queue that nobody reads."
   type        = bool
   default     = true
   nullable    = false
@@ -68,7 +68,7 @@ variable "alarm_actions" {
 }
 
 variable "queue_age_alarm_seconds" {
-  description = "How old the oldest message may be. A message may wait on purpose for as long as `--join-timeout` (5 m), when its instance runs and is no node yet: stay above that."
+  description = "How old the oldest message may be. A message may wait on purpose for as long as `--join-timeout` (5 m), when its instance runs and is no node yet: stay above that. SQS leaves messages out that were received three times or more."
   type        = number
   default     = 420
   nullable    = false
@@ -88,6 +88,12 @@ variable "fault_injection" {
     stop_alarm_arn = string
   })
   default = null
+variable "create_receiving_alarm" {
+  description = "Whether an alarm fires when no replica has asked the queue for messages for five minutes. It also fires before Sundown runs, and while it is scaled to 0. null: where `autoscaling_groups` have their hooks (`enable_hooks`)."
+  type        = bool
+  default     = null
+}
+
   validation {
     condition     = var.fault_injection == null || try(length(var.fault_injection.target_tags) > 0, false)
     error_message = "fault_injection: target_tags must name a tag; without any, every spot instance of the account could be interrupted."

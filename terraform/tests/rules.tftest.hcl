@@ -173,7 +173,7 @@ run "alarms_are_quiet_without_data_and_tell_who_asked" {
   }
   assert {
     condition = toset(keys(output.alarm_arns)) == toset(concat(
-      ["dead", "undelivered", "age"],
+      ["dead", "undelivered", "age", "receiving"],
       [for pair in setproduct(["capacity", "spot", "state", "terminate"], ["FailedInvocations", "InvocationsFailedToBeSentToDlq"]) : "${pair[0]}-${pair[1]}"],
     ))
     error_message = jsonencode(keys(output.alarm_arns))
@@ -202,13 +202,94 @@ run "alarms_are_quiet_without_data_and_tell_who_asked" {
   }
 }
 
+run "a_queue_that_nobody_asks_rings_without_any_message" {
+  assert {
+    condition     = keys(aws_cloudwatch_metric_alarm.queue) == ["receiving"]
+    error_message = jsonencode(keys(aws_cloudwatch_metric_alarm.queue))
+  }
+  # SQS reports nothing of a queue that is not used: no data is what it looks like when nobody has asked for long.
+  assert {
+    condition = [for alarm in values(aws_cloudwatch_metric_alarm.queue) :
+      [alarm.treat_missing_data, alarm.evaluation_periods, alarm.comparison_operator, alarm.threshold]
+    ] == [["breaching", 5, "LessThanThreshold", 1]]
+    error_message = jsonencode(aws_cloudwatch_metric_alarm.queue)
+  }
+  assert {
+    condition = toset([for query in aws_cloudwatch_metric_alarm.queue["receiving"].metric_query : jsonencode([query.id, query.expression, query.return_data, [for metric in query.metric : [metric.namespace, metric.metric_name, metric.dimensions.QueueName, metric.period, metric.stat]]])]) == toset([
+      jsonencode(["result", "received + empty", true, []]),
+      jsonencode(["received", null, null, [["AWS/SQS", "NumberOfMessagesReceived", "sundown-shop", 60, "Sum"]]]),
+      jsonencode(["empty", null, null, [["AWS/SQS", "NumberOfEmptyReceives", "sundown-shop", 60, "Sum"]]]),
+    ])
+    error_message = jsonencode(aws_cloudwatch_metric_alarm.queue["receiving"].metric_query)
+  }
+}
+
+# Before the chart is installed nobody asks.
+run "it_rings_only_where_hooks_are_on" {
+  command = plan
+  variables {
+    enable_hooks = false
+  }
+  assert {
+    condition     = length(aws_cloudwatch_metric_alarm.queue) == 0 && length(aws_cloudwatch_metric_alarm.age) == 1
+    error_message = jsonencode(keys(aws_cloudwatch_metric_alarm.queue))
+  }
+}
+
+run "or_where_that_is_said" {
+  command = plan
+  variables {
+    autoscaling_groups     = {}
+    create_receiving_alarm = true
+  }
+  assert {
+    condition     = keys(aws_cloudwatch_metric_alarm.queue) == ["receiving"]
+    error_message = jsonencode(keys(aws_cloudwatch_metric_alarm.queue))
+  }
+}
+
+# From the third receive on the age of the oldest message leaves a message out, so the age does not tell of one that loops.
+run "a_message_that_loops_rings_where_no_dead_letter_would" {
+  variables {
+    create_queue       = false
+    queue_arn          = "arn:aws:sqs:eu-west-1:123456789012:own"
+    queue_url          = "https://sqs.eu-west-1.amazonaws.com/123456789012/own"
+    autoscaling_groups = {}
+  }
+  assert {
+    condition = { for name, alarm in aws_cloudwatch_metric_alarm.queue : name =>
+      [alarm.treat_missing_data, alarm.evaluation_periods, alarm.comparison_operator, alarm.threshold]
+    } == { looping = ["notBreaching", 3, "GreaterThanThreshold", 2] }
+    error_message = jsonencode(aws_cloudwatch_metric_alarm.queue)
+  }
+  assert {
+    condition = toset([for query in aws_cloudwatch_metric_alarm.queue["looping"].metric_query : jsonencode([query.id, query.expression, [for metric in query.metric : [metric.metric_name, metric.dimensions.QueueName, metric.period]]])]) == toset([
+      jsonencode(["result", "received - deleted", []]),
+      jsonencode(["received", null, [["NumberOfMessagesReceived", "own", 300]]]),
+      jsonencode(["deleted", null, [["NumberOfMessagesDeleted", "own", 300]]]),
+    ])
+    error_message = jsonencode(aws_cloudwatch_metric_alarm.queue["looping"].metric_query)
+  }
+}
+
+run "or_where_it_would_come_late" {
+  command = plan
+  variables {
+    max_receive_count = 100
+  }
+  assert {
+    condition     = keys(aws_cloudwatch_metric_alarm.queue) == ["looping", "receiving"]
+    error_message = jsonencode(keys(aws_cloudwatch_metric_alarm.queue))
+  }
+}
+
 run "alarms_can_be_somebody_elses" {
   command = plan
   variables {
     create_alarms = false
   }
   assert {
-    condition     = length(aws_cloudwatch_metric_alarm.rule) + length(aws_cloudwatch_metric_alarm.letters) + length(aws_cloudwatch_metric_alarm.age) == 0
+    condition     = length(aws_cloudwatch_metric_alarm.rule) + length(aws_cloudwatch_metric_alarm.letters) + length(aws_cloudwatch_metric_alarm.age) + length(aws_cloudwatch_metric_alarm.queue) == 0
     error_message = "There are alarms."
   }
 }

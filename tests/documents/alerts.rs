@@ -28,14 +28,30 @@ fn the_dashboard_of_its_own_is_that_of_the_chart() {
 fn every_alert_is_on_the_page_and_its_runbook_exists() {
     let alerts = expressions::alerts(&read(RULES));
     let names: BTreeSet<_> = alerts.iter().map(|(name, ..)| name.clone()).collect();
-    let of_cloudwatch = ["ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"].map(str::to_owned);
-    assert_eq!(first_column(&read("docs/operations.md"), "## Alerts"), names.into_iter().chain(of_cloudwatch).collect());
+    assert_eq!(first_column(&read("docs/operations.md"), "## Alerts"), names);
     for (name, _, annotations) in alerts {
         let (page, anchor) = annotations["runbook"].split_once('#').unwrap();
         assert!(files("docs", ".md").contains(&page.to_owned()), "{name}: {page}");
         let headings: Vec<_> =
             read(page).lines().filter_map(|l| Some(l.trim_start_matches('#')).filter(|h| *h != l).map(|h| crate::pages::anchor(h.trim()))).collect();
         assert!(headings.iter().any(|h| h == anchor), "{name}: no heading #{anchor} in {page}");
+    }
+}
+
+/// The module's alarms by the key under which it makes them, and the metrics that they are on.
+#[test]
+fn every_alarm_of_the_module_is_on_the_page_with_its_metrics() {
+    let module = read("terraform/alarms.tf");
+    let page = read("docs/operations.md");
+    let alarms = ["receiving", "age", "dead", "looping", "undelivered", "RULE-FailedInvocations", "RULE-InvocationsFailedToBeSentToDlq"];
+    assert_eq!(first_column(&page, "### CloudWatch alarms"), alarms.map(str::to_owned).into());
+    for name in alarms.iter().map(|alarm| alarm.trim_start_matches("RULE-")) {
+        let is_there = [format!(" {name} = "), format!(" {name}  "), format!("\"{name}\"")].iter().any(|made| module.contains(made));
+        assert!(is_there, "terraform/alarms.tf has no alarm {name}");
+    }
+    let named = module.split('"').skip(1).step_by(2).filter(|word| word.starts_with("Approximate") || word.starts_with("NumberOf"));
+    for metric in named {
+        assert!(page.contains(&format!("`{metric}`")), "docs/operations.md does not name {metric}");
     }
 }
 
