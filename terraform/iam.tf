@@ -5,17 +5,19 @@ locals {
   attached = toset([for scope in local.more : scope if scope != "test" && var.attach_policies])
 
   # A role's name is the last part of its ARN, after its path.
-  role_name = local.create_role ? one(aws_iam_role.this[*].name) : try(element(split("/", var.role_arn), length(split("/", var.role_arn)) - 1), null)
+  role_name        = local.create_role ? one(aws_iam_role.this[*].name) : try(element(split("/", var.role_arn), length(split("/", var.role_arn)) - 1), null)
+  role_name_prefix = coalesce(var.iam_role_use_name_prefix, var.use_name_prefix)
 }
 
 resource "aws_iam_role" "this" {
   count = local.create_role ? 1 : 0
 
-  name                  = var.use_name_prefix ? null : module.policy.names.role
-  name_prefix           = var.use_name_prefix ? module.policy.prefixes.role : null
+  name                  = local.role_name_prefix ? null : module.policy.names.role
+  name_prefix           = local.role_name_prefix ? module.policy.prefixes.role : null
   path                  = var.role_path
   permissions_boundary  = var.role_permissions_boundary
-  description           = "Sundown in cluster ${var.cluster_name}"
+  max_session_duration  = var.iam_role_max_session_duration
+  description           = coalesce(var.iam_role_description, "Sundown in cluster ${var.cluster_name}")
   assume_role_policy    = module.policy.trust_policy
   force_detach_policies = true
   tags                  = var.tags
@@ -43,12 +45,12 @@ resource "aws_iam_policy" "this" {
       condition     = !var.limit_to_groups || length(var.autoscaling_groups) > 0
       error_message = "limit_to_groups: autoscaling_groups names no group, so the role could answer no hook. Name the groups, or leave limit_to_groups false: groups are then known by their tags."
     }
-  }
-}
     precondition {
       condition     = length(module.policy.service_policy) <= 6144
       error_message = "The role's policy has ${length(module.policy.service_policy)} characters, and IAM takes 6144. Most of them name the ${length(var.autoscaling_groups)} groups of autoscaling_groups: tag these groups for the cluster (group_tags), and say allow_groups_by_name = false and limit_to_groups = false."
     }
+  }
+}
 
 resource "aws_iam_role_policy_attachment" "this" {
   count = local.attach ? 1 : 0
@@ -82,15 +84,24 @@ resource "aws_iam_role_policy_attachment" "more" {
   policy_arn = aws_iam_policy.more[each.key].arn
 }
 
+resource "aws_iam_role_policy_attachment" "given" {
+  for_each = { for key, arn in var.iam_role_policies : key => arn if local.attach }
+
+  role       = local.role_name
+  policy_arn = each.value
+}
+
 resource "aws_eks_pod_identity_association" "this" {
   count = var.create && var.identity == "pod-identity" && var.create_pod_identity_association ? 1 : 0
 
-  region          = var.region
-  cluster_name    = var.cluster_name
-  namespace       = var.namespace
-  service_account = var.service_account
-  role_arn        = local.role_arn
-  tags            = var.tags
+  region               = var.region
+  cluster_name         = var.cluster_name
+  namespace            = var.namespace
+  service_account      = var.service_account
+  role_arn             = local.role_arn
+  target_role_arn      = var.target_role_arn
+  disable_session_tags = var.disable_session_tags
+  tags                 = var.tags
 
   lifecycle {
     precondition {
@@ -103,8 +114,8 @@ resource "aws_eks_pod_identity_association" "this" {
 resource "aws_iam_instance_profile" "this" {
   count = local.create_role && var.identity == "instance-profile" ? 1 : 0
 
-  name        = var.use_name_prefix ? null : module.policy.names.role
-  name_prefix = var.use_name_prefix ? module.policy.prefixes.role : null
+  name        = local.role_name_prefix ? null : module.policy.names.role
+  name_prefix = local.role_name_prefix ? module.policy.prefixes.role : null
   path        = var.role_path
   role        = one(aws_iam_role.this[*].name)
   tags        = var.tags

@@ -64,6 +64,9 @@ module "policy" {
 
   cluster_name           = var.cluster_name
   name                   = var.name
+  queue_name             = var.queue_name
+  rule_name_prefix       = var.rule_name_prefix
+  role_name              = var.iam_role_name
   region                 = var.region
   partition              = var.create ? one(data.aws_partition.this[*].partition) : "aws"
   account_id             = local.account_id
@@ -83,6 +86,8 @@ module "policy" {
   service_account        = var.service_account
   trial_namespace        = var.trial_namespace
   trial_service_account  = var.trial_service_account
+  disable_session_tags   = var.disable_session_tags
+  target_role_arn        = var.target_role_arn
   oidc_provider_arn      = var.oidc_provider_arn
   oidc_audience          = var.oidc_audience
   fault_target_tags      = try(var.fault_injection.target_tags, {})

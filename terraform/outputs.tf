@@ -34,6 +34,11 @@ output "queue_url" {
   value       = local.queue_url
 }
 
+output "queue_name" {
+  description = "Name of the queue."
+  value       = local.queue_name
+}
+
 output "queue_arn" {
   description = "ARN of the queue."
   value       = local.queue_arn
@@ -94,6 +99,11 @@ output "rule_arns" {
   value       = { for event, rule in aws_cloudwatch_event_rule.this : event => rule.arn }
 }
 
+output "event_rules" {
+  description = "Name, ARN and event pattern of each rule by its event."
+  value       = { for event, rule in aws_cloudwatch_event_rule.this : event => { name = rule.name, arn = rule.arn, event_pattern = rule.event_pattern } }
+}
+
 output "delivery_role_arn" {
   description = "ARN of the role that the rules send as; to be listed among the `sender_arns` of the queue's account."
   value       = one(aws_iam_role.delivery[*].arn)
@@ -117,6 +127,26 @@ output "role_arn" {
 output "role_name" {
   description = "Name of the role."
   value       = local.role_name
+}
+
+output "iam_role_unique_id" {
+  description = "Unique ID of the role that the module makes, which survives no replacement of the role."
+  value       = one(aws_iam_role.this[*].unique_id)
+}
+
+output "pod_identity_external_id" {
+  description = "External ID with which Pod Identity takes the role `target_role_arn`, for its trust policy."
+  value       = one(aws_eks_pod_identity_association.this[*].external_id)
+}
+
+output "namespace" {
+  description = "Namespace of the pods, which the role trusts: `helm install --namespace`."
+  value       = var.namespace
+}
+
+output "service_account" {
+  description = "Service account of the pods, which the role trusts."
+  value       = var.service_account
 }
 
 output "instance_profile_name" {
@@ -150,6 +180,7 @@ output "alarm_arns" {
     { for key, alarm in aws_cloudwatch_metric_alarm.rule : key => alarm.arn },
     { for key, alarm in aws_cloudwatch_metric_alarm.letters : key => alarm.arn },
     { for index, alarm in aws_cloudwatch_metric_alarm.age : "age" => alarm.arn },
+    { for key, alarm in aws_cloudwatch_metric_alarm.queue : key => alarm.arn },
   )
 }
 
@@ -157,4 +188,3 @@ output "fault_injection_template_id" {
   description = "Id of the template: `aws fis start-experiment --experiment-template-id ID`."
   value       = one(aws_fis_experiment_template.this[*].id)
 }
-    { for key, alarm in aws_cloudwatch_metric_alarm.queue : key => alarm.arn },

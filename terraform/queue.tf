@@ -3,25 +3,27 @@
 resource "aws_sqs_queue" "dead" {
   count = local.create_queue ? 1 : 0
 
-  region                    = var.region
-  name                      = var.use_name_prefix ? null : module.policy.names.dead
-  name_prefix               = var.use_name_prefix ? module.policy.prefixes.dead : null
-  message_retention_seconds = 1209600
-  kms_master_key_id         = local.kms_key_arn
-  sqs_managed_sse_enabled   = local.kms_key_arn == null ? true : null
-  tags                      = var.tags
+  region                            = var.region
+  name                              = var.use_name_prefix ? null : module.policy.names.dead
+  name_prefix                       = var.use_name_prefix ? module.policy.prefixes.dead : null
+  message_retention_seconds         = 1209600
+  kms_master_key_id                 = local.kms_key_arn
+  kms_data_key_reuse_period_seconds = var.queue_kms_data_key_reuse_period_seconds
+  sqs_managed_sse_enabled           = local.kms_key_arn == null ? true : null
+  tags                              = var.tags
 }
 
 resource "aws_sqs_queue" "this" {
   count = local.create_queue ? 1 : 0
 
-  region                     = var.region
-  name                       = var.use_name_prefix ? null : module.policy.names.queue
-  name_prefix                = var.use_name_prefix ? module.policy.prefixes.queue : null
-  message_retention_seconds  = var.message_retention_seconds
-  visibility_timeout_seconds = 60
-  receive_wait_time_seconds  = 20
-  kms_master_key_id          = local.kms_key_arn
+  region                            = var.region
+  name                              = var.use_name_prefix ? null : module.policy.names.queue
+  name_prefix                       = var.use_name_prefix ? module.policy.prefixes.queue : null
+  message_retention_seconds         = var.message_retention_seconds
+  visibility_timeout_seconds        = 60
+  receive_wait_time_seconds         = 20
+  kms_master_key_id                 = local.kms_key_arn
+  kms_data_key_reuse_period_seconds = var.queue_kms_data_key_reuse_period_seconds
   # The two exclude each other; false would be a third thing, no encryption.
   sqs_managed_sse_enabled = local.kms_key_arn == null ? true : null
   redrive_policy = jsonencode({

@@ -27,6 +27,13 @@ resource "aws_cloudwatch_event_target" "this" {
   dead_letter_config {
     arn = one(aws_sqs_queue.undelivered[*].arn)
   }
+  # On a standard queue a group makes no order: SQS gives the messages of quiet groups first.
+  dynamic "sqs_target" {
+    for_each = compact([lookup(var.message_group_ids, each.key, null)])
+    content {
+      message_group_id = sqs_target.value
+    }
+  }
 
   # An event that comes before the policies would be refused.
   depends_on = [aws_sqs_queue_policy.this, aws_sqs_queue_policy.undelivered, aws_iam_role_policy.delivery]

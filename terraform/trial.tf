@@ -34,10 +34,11 @@ resource "aws_iam_role_policy_attachment" "trial" {
 resource "aws_eks_pod_identity_association" "trial" {
   count = local.create_trial_role && var.identity == "pod-identity" && var.create_pod_identity_association ? 1 : 0
 
-  region          = var.region
-  cluster_name    = var.cluster_name
-  namespace       = var.trial_namespace
-  service_account = var.trial_service_account
-  role_arn        = one(aws_iam_role.trial[*].arn)
-  tags            = var.tags
+  region               = var.region
+  cluster_name         = var.cluster_name
+  namespace            = var.trial_namespace
+  service_account      = var.trial_service_account
+  role_arn             = one(aws_iam_role.trial[*].arn)
+  disable_session_tags = var.disable_session_tags
+  tags                 = var.tags
 }

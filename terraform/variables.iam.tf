@@ -43,6 +43,45 @@ variable "attach_policies" {
   nullable    = false
 }
 
+variable "iam_role_name" {
+  description = "Name of the role; null: as `name` says, with the region."
+  type        = string
+  default     = null
+  validation {
+    condition     = var.iam_role_name == null || can(regex("^[0-9A-Za-z+=,.@_-]{1,64}$", var.iam_role_name))
+    error_message = "iam_role_name: 1 to 64 letters, digits and + = , . @ _ -."
+  }
+}
+
+variable "iam_role_use_name_prefix" {
+  description = "Whether Terraform appends something unique to the role's name; null: as `use_name_prefix` says."
+  type        = bool
+  default     = null
+}
+
+variable "iam_role_description" {
+  description = "Description of the role; null: `Sundown in cluster NAME`."
+  type        = string
+  default     = null
+}
+
+variable "iam_role_policies" {
+  description = "ARNs of more policies for the role, by keys of your own, which must be known before anything is applied."
+  type        = map(string)
+  default     = {}
+  nullable    = false
+}
+
+variable "iam_role_max_session_duration" {
+  description = "For how long a session of the role may last, in seconds; null: an hour."
+  type        = number
+  default     = null
+  validation {
+    condition     = var.iam_role_max_session_duration == null || try(var.iam_role_max_session_duration >= 3600 && var.iam_role_max_session_duration <= 43200, false)
+    error_message = "iam_role_max_session_duration: 3600 (an hour) to 43200 (12 hours)."
+  }
+}
+
 variable "role_path" {
   description = "Path of the roles and policies that are made."
   type        = string
@@ -84,14 +123,38 @@ variable "create_pod_identity_association" {
   nullable    = false
 }
 
+variable "target_role_arn" {
+  description = "Role of another account, or of this one, that Pod Identity takes for the pods by way of the module's role. The target role must trust the module's role (`role_arn`) with the external ID `pod_identity_external_id`, and have the policy `policy_json` or your own."
+  type        = string
+  default     = null
+  validation {
+    condition     = var.target_role_arn == null || can(regex("^arn:[a-z-]+:iam::[0-9]{12}:role/[^*?]+$", var.target_role_arn))
+    error_message = "target_role_arn: the whole ARN of a role (arn:aws:iam::ACCOUNT:role/NAME), without wildcards."
+  }
+}
+
+variable "disable_session_tags" {
+  description = "Whether Pod Identity sends no session tags. Without them the role's trust policy names only the account: every cluster of the account for which somebody makes an association can take the role."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
 variable "group_tags" {
-  description = "Tags of the groups whose hooks the role may answer, each sufficient; without a value, its presence. null: `eks:cluster-name` with the cluster's name, and `kubernetes.io/cluster/NAME`."
+  description = "Tags of the groups whose hooks the role may answer besides `autoscaling_groups`, each sufficient; without a value, its presence. null: `eks:cluster-name` with the cluster's name, and `kubernetes.io/cluster/NAME`."
   type        = list(object({ key = string, value = optional(string) }))
   default     = null
   validation {
     condition     = var.group_tags == null || try(length(var.group_tags) > 0, false)
     error_message = "group_tags: name at least one tag, or none at all (null)."
   }
+}
+
+variable "allow_groups_by_name" {
+  description = "Whether the role may answer the hooks of `autoscaling_groups` whatever their tags. A policy holds some forty names: with more groups, tag them all and say false."
+  type        = bool
+  default     = true
+  nullable    = false
 }
 
 variable "limit_to_groups" {
@@ -127,10 +190,3 @@ variable "permissions" {
   default  = {}
   nullable = false
 }
-variable "allow_groups_by_name" {
-  description = "Whether the role may answer the hooks of `autoscaling_groups` whatever their tags. A policy holds some forty names: with more groups, tag them all and say false."
-  type        = bool
-  default     = true
-  nullable    = false
-}
-

@@ -25,6 +25,16 @@ variable "queue_url" {
   }
 }
 
+variable "queue_name" {
+  description = "Name of the queue; the names of its dead-letter queue, of the queue of undelivered events and of the trial queue begin with it. null: as `name` says."
+  type        = string
+  default     = null
+  validation {
+    condition     = var.queue_name == null || (can(regex("^[0-9A-Za-z_-]{1,80}$", var.queue_name)) && !endswith(coalesce(var.queue_name, "-"), "-trial"))
+    error_message = "queue_name: 1 to 80 letters, digits, - and _. It must not end with -trial, which marks the queue of a trial."
+  }
+}
+
 variable "create_kms_key" {
   description = "Whether the queue gets a key of its own in KMS, with a policy that lets the rules use it. Else SQS encrypts by itself."
   type        = bool
@@ -39,6 +49,16 @@ variable "kms_key_arn" {
   validation {
     condition     = var.kms_key_arn == null || can(regex("^arn:[a-z-]+:kms:[0-9a-z-]+:[0-9]{12}:key/[0-9A-Za-z-]+$", var.kms_key_arn))
     error_message = "kms_key_arn: a key's ARN (arn:aws:kms:REGION:ACCOUNT:key/ID). SQS takes an alias or an id, and the role's policy then allows nothing; alias/aws/sqs never works, since EventBridge may not use that key."
+  }
+}
+
+variable "queue_kms_data_key_reuse_period_seconds" {
+  description = "For how long SQS uses a data key before it asks KMS for another, where the queue has a key. null: SQS's own default, 300."
+  type        = number
+  default     = null
+  validation {
+    condition     = var.queue_kms_data_key_reuse_period_seconds == null || try(var.queue_kms_data_key_reuse_period_seconds >= 60 && var.queue_kms_data_key_reuse_period_seconds <= 86400, false)
+    error_message = "queue_kms_data_key_reuse_period_seconds: 60 to 86400."
   }
 }
 

@@ -24,6 +24,34 @@ variable "enable_test_events" {
   nullable    = false
 }
 
+variable "rule_name_prefix" {
+  description = "What the names of the rules begin with (`PREFIX_spot`); null: as `name` says. Where an event bus has rules of several teams, it tells whose they are."
+  type        = string
+  default     = null
+  validation {
+    condition     = var.rule_name_prefix == null || can(regex("^[0-9A-Za-z._-]{1,64}$", var.rule_name_prefix))
+    error_message = "rule_name_prefix: 1 to 64 letters, digits, dots, - and _."
+  }
+}
+
+variable "message_group_ids" {
+  description = <<-TEXT
+    Message group of the messages of each rule, by event (`{ state = "state" }`). With groups the standard queue is a fair queue: where one group has a backlog, SQS gives the messages
+    of the others first. A message without a group counts as a group of its own. A request with a group costs more (see the page on sizing).
+  TEXT
+  type        = map(string)
+  default     = {}
+  nullable    = false
+  validation {
+    condition     = length(setsubtract(keys(var.message_group_ids), ["terminate", "launch", "spot", "capacity", "state", "rebalance", "health", "warm-pool"])) == 0
+    error_message = "message_group_ids: the events are terminate, launch, spot, capacity, state, rebalance, health and warm-pool."
+  }
+  validation {
+    condition     = alltrue([for group in values(var.message_group_ids) : can(regex("^[!-~]{1,128}$", group))])
+    error_message = "message_group_ids: a group has 1 to 128 letters, digits and signs, without spaces."
+  }
+}
+
 variable "maximum_event_age_in_seconds" {
   description = "How long EventBridge tries to deliver an event, before it goes to the queue of undelivered ones."
   type        = number
@@ -60,6 +88,12 @@ variable "create_alarms" {
   nullable    = false
 }
 
+variable "create_receiving_alarm" {
+  description = "Whether an alarm fires when no replica has asked the queue for messages for five minutes. It also fires before Sundown runs, and while it is scaled to 0. null: where `autoscaling_groups` have their hooks (`enable_hooks`)."
+  type        = bool
+  default     = null
+}
+
 variable "alarm_actions" {
   description = "ARNs that alarms tell, when they rise and when they are over."
   type        = list(string)
@@ -88,12 +122,6 @@ variable "fault_injection" {
     stop_alarm_arn = string
   })
   default = null
-variable "create_receiving_alarm" {
-  description = "Whether an alarm fires when no replica has asked the queue for messages for five minutes. It also fires before Sundown runs, and while it is scaled to 0. null: where `autoscaling_groups` have their hooks (`enable_hooks`)."
-  type        = bool
-  default     = null
-}
-
   validation {
     condition     = var.fault_injection == null || try(length(var.fault_injection.target_tags) > 0, false)
     error_message = "fault_injection: target_tags must name a tag; without any, every spot instance of the account could be interrupted."

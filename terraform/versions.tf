@@ -5,7 +5,8 @@ terraform {
     aws = {
       source = "hashicorp/aws"
       # Since 6.0 a resource says its region itself: no provider block is needed here, and none is to be passed for another region.
-      version = ">= 6.0"
+      # 6.2 brought target roles and session tags of Pod Identity.
+      version = ">= 6.2"
     }
   }
 }

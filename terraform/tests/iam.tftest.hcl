@@ -251,3 +251,78 @@ run "no_drill_that_cannot_be_stopped" {
   }
   expect_failures = [var.fault_injection]
 }
+
+run "the_role_is_named_described_and_given_policies" {
+  variables {
+    iam_role_name                 = "NodesOfShop"
+    iam_role_description          = "Drains the nodes of shop"
+    iam_role_max_session_duration = 7200
+    iam_role_policies             = { logs = "arn:aws:iam::aws:policy/CloudWatchLogsFullAccess" }
+  }
+  assert {
+    condition     = [one(aws_iam_role.this[*].name), one(aws_iam_role.this[*].description), one(aws_iam_role.this[*].max_session_duration)] == ["NodesOfShop", "Drains the nodes of shop", 7200]
+    error_message = jsonencode(aws_iam_role.this)
+  }
+  assert {
+    condition     = { for key, attachment in aws_iam_role_policy_attachment.given : key => [attachment.role, attachment.policy_arn] } == { logs = ["NodesOfShop", "arn:aws:iam::aws:policy/CloudWatchLogsFullAccess"] }
+    error_message = jsonencode(aws_iam_role_policy_attachment.given)
+  }
+  assert {
+    condition     = output.role_name == "NodesOfShop" && output.iam_role_unique_id == one(aws_iam_role.this[*].unique_id) && [output.namespace, output.service_account] == ["sundown", "sundown"]
+    error_message = "The outputs say what was made."
+  }
+}
+
+run "the_role_alone_has_a_prefix" {
+  command = plan
+  variables {
+    iam_role_name            = "NodesOfShop"
+    iam_role_use_name_prefix = true
+    identity                 = "instance-profile"
+  }
+  assert {
+    condition     = [one(aws_iam_role.this[*].name_prefix), one(aws_iam_instance_profile.this[*].name_prefix)] == ["NodesOfShop-", "NodesOfShop-"] && one(aws_iam_policy.this[*].name) == "sundown-shop_eu-west-1"
+    error_message = jsonencode(aws_iam_role.this)
+  }
+}
+
+run "or_everything_has_one_but_the_role" {
+  command = plan
+  variables {
+    use_name_prefix          = true
+    iam_role_use_name_prefix = false
+  }
+  assert {
+    condition     = one(aws_iam_role.this[*].name) == "sundown-shop_eu-west-1" && one(aws_iam_policy.this[*].name_prefix) == "sundown-shop-"
+    error_message = jsonencode(aws_iam_role.this)
+  }
+}
+
+run "a_session_is_an_hour_or_longer" {
+  command = plan
+  variables {
+    iam_role_max_session_duration = 900
+  }
+  expect_failures = [var.iam_role_max_session_duration]
+}
+
+run "pods_may_take_a_role_of_another_account_by_way_of_theirs" {
+  variables {
+    target_role_arn      = "arn:aws:iam::210987654321:role/nodes"
+    disable_session_tags = true
+    trial_queue          = true
+  }
+  assert {
+    condition     = [for association in aws_eks_pod_identity_association.this : [association.target_role_arn, association.disable_session_tags, association.role_arn]] == [["arn:aws:iam::210987654321:role/nodes", true, one(aws_iam_role.this[*].arn)]]
+    error_message = jsonencode(aws_eks_pod_identity_association.this)
+  }
+  assert {
+    condition     = strcontains(output.policy_json, "TargetRole") && !strcontains(output.trust_policy_json, "aws:RequestTag") && output.pod_identity_external_id == one(aws_eks_pod_identity_association.this[*].external_id)
+    error_message = output.trust_policy_json
+  }
+  # A trial's role trusts in the same way, and takes no other.
+  assert {
+    condition     = one(aws_eks_pod_identity_association.trial[*].disable_session_tags) && one(aws_eks_pod_identity_association.trial[*].target_role_arn) == null
+    error_message = jsonencode(aws_eks_pod_identity_association.trial)
+  }
+}

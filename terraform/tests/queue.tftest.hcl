@@ -260,3 +260,39 @@ run "nothing_is_made_when_nothing_is_wanted" {
     error_message = jsonencode(output.helm_values)
   }
 }
+
+run "a_queue_is_named_and_the_others_after_it" {
+  variables {
+    queue_name  = "nodes"
+    trial_queue = true
+  }
+  assert {
+    condition = concat(aws_sqs_queue.this[*].name, aws_sqs_queue.dead[*].name, aws_sqs_queue.undelivered[*].name, aws_sqs_queue.trial[*].name) == [
+      "nodes", "nodes_dead", "nodes_undelivered", "nodes_queue-trial",
+    ]
+    error_message = jsonencode(aws_sqs_queue.this)
+  }
+  assert {
+    condition     = output.queue_name == "nodes" && aws_cloudwatch_metric_alarm.age[0].dimensions == tomap({ QueueName = "nodes" })
+    error_message = output.queue_name
+  }
+}
+
+run "data_keys_are_reused_for_as_long_as_is_said" {
+  variables {
+    create_kms_key                          = true
+    queue_kms_data_key_reuse_period_seconds = 3600
+  }
+  assert {
+    condition     = [for queue in concat(aws_sqs_queue.this, aws_sqs_queue.dead) : queue.kms_data_key_reuse_period_seconds] == [3600, 3600]
+    error_message = jsonencode(aws_sqs_queue.this)
+  }
+}
+
+run "a_data_key_lasts_a_minute_or_longer" {
+  command = plan
+  variables {
+    queue_kms_data_key_reuse_period_seconds = 30
+  }
+  expect_failures = [var.queue_kms_data_key_reuse_period_seconds]
+}

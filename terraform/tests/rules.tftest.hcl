@@ -293,3 +293,41 @@ run "alarms_can_be_somebody_elses" {
     error_message = "There are alarms."
   }
 }
+
+run "messages_have_no_group_until_one_is_named" {
+  command = plan
+  assert {
+    condition     = alltrue([for target in aws_cloudwatch_event_target.this : length(target.sqs_target) == 0])
+    error_message = jsonencode(aws_cloudwatch_event_target.this)
+  }
+}
+
+# A backlog of state changes of the whole account: SQS gives the notices of spot first.
+run "messages_of_a_rule_have_the_group_that_is_named" {
+  command = plan
+  variables {
+    message_group_ids = { state = "state" }
+  }
+  assert {
+    condition     = { for event, target in aws_cloudwatch_event_target.this : event => target.sqs_target[*].message_group_id if length(target.sqs_target) > 0 } == { state = tolist(["state"]) }
+    error_message = jsonencode(aws_cloudwatch_event_target.this)
+  }
+}
+
+run "a_group_is_of_an_event_that_there_is" {
+  command = plan
+  variables {
+    message_group_ids = { spots = "spot" }
+  }
+  expect_failures = [var.message_group_ids]
+}
+
+run "rules_are_named_by_their_prefix_and_shown" {
+  variables {
+    rule_name_prefix = "team.nodes"
+  }
+  assert {
+    condition     = output.event_rules.spot == { name = "team.nodes_spot", arn = aws_cloudwatch_event_rule.this["spot"].arn, event_pattern = module.policy.patterns.spot } && keys(output.event_rules) == keys(output.rule_arns)
+    error_message = jsonencode(output.event_rules)
+  }
+}

@@ -82,6 +82,14 @@ locals {
     Resource = [arn]
   } if arn != null]
 
+  # Pod Identity takes the target role as the service's role, which must be allowed to.
+  target_statements = [for arn in [var.target_role_arn] : {
+    Sid      = "TargetRole"
+    Effect   = "Allow"
+    Action   = ["sts:AssumeRole", "sts:TagSession"]
+    Resource = [arn]
+  } if arn != null]
+
   extra_statements = [for statement in var.extra_statements : merge(
     { for key, value in { Sid = statement.sid } : key => value if value != null },
     { Effect = statement.effect, Action = statement.actions, Resource = statement.resources },
@@ -90,6 +98,6 @@ locals {
 
   service_policy = {
     Version   = "2012-10-17"
-    Statement = concat(local.statements.service, local.key_statements, local.extra_statements)
+    Statement = concat(local.statements.service, local.key_statements, local.target_statements, local.extra_statements)
   }
 }

@@ -9,18 +9,20 @@ locals {
   }
 
   trusts = { for whose, account in local.accounts : whose => {
-    # A role that any cluster of the account could take would be no role of this cluster.
+    # A role that any cluster of the account could take would be no role of this cluster. Without session tags nothing else can be asked.
     pod-identity = [{
       Sid       = "PodIdentity"
       Effect    = "Allow"
       Principal = { Service = "pods.eks.amazonaws.com" }
       Action    = ["sts:AssumeRole", "sts:TagSession"]
-      Condition = { StringEquals = {
-        "aws:SourceAccount"                         = var.account_id
-        "aws:RequestTag/eks-cluster-name"           = var.cluster_name
-        "aws:RequestTag/kubernetes-namespace"       = account.namespace
-        "aws:RequestTag/kubernetes-service-account" = account.name
-      } }
+      Condition = { StringEquals = merge(
+        { "aws:SourceAccount" = var.account_id },
+        { for tag, value in {
+          "aws:RequestTag/eks-cluster-name"           = var.cluster_name
+          "aws:RequestTag/kubernetes-namespace"       = account.namespace
+          "aws:RequestTag/kubernetes-service-account" = account.name
+        } : tag => value if !var.disable_session_tags },
+      ) }
     }]
     irsa = [{
       Sid       = "ServiceAccount"

@@ -17,6 +17,36 @@ variable "name" {
   }
 }
 
+variable "queue_name" {
+  description = "Name of the queue; the names of the other queues begin with it. null: as name says."
+  type        = string
+  default     = null
+  validation {
+    condition     = var.queue_name == null || (can(regex("^[0-9A-Za-z_-]{1,80}$", var.queue_name)) && !endswith(coalesce(var.queue_name, "-"), "-trial"))
+    error_message = "queue_name: 1 to 80 letters, digits, - and _. It must not end with -trial, which marks the queue of a trial."
+  }
+}
+
+variable "rule_name_prefix" {
+  description = "What the names of the rules begin with; null: as name says."
+  type        = string
+  default     = null
+  validation {
+    condition     = var.rule_name_prefix == null || can(regex("^[0-9A-Za-z._-]{1,64}$", var.rule_name_prefix))
+    error_message = "rule_name_prefix: 1 to 64 letters, digits, dots, - and _."
+  }
+}
+
+variable "role_name" {
+  description = "Name of the service's role; null: as name says."
+  type        = string
+  default     = null
+  validation {
+    condition     = var.role_name == null || can(regex("^[0-9A-Za-z+=,.@_-]{1,64}$", var.role_name))
+    error_message = "role_name: 1 to 64 letters, digits and + = , . @ _ -."
+  }
+}
+
 variable "region" {
   description = "Region of the queue, the rules and the groups."
   type        = string
@@ -175,6 +205,23 @@ variable "trial_service_account" {
   description = "Service account of the trial's pods."
   type        = string
   default     = "sundown-trial"
+}
+
+variable "disable_session_tags" {
+  description = "Whether Pod Identity sends no session tags. The trust policy then cannot name cluster, namespace and service account."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "target_role_arn" {
+  description = "ARN of the role that Pod Identity takes for the pods by way of the service's role; null: none."
+  type        = string
+  default     = null
+  validation {
+    condition     = var.target_role_arn == null || can(regex("^arn:[a-z-]+:iam::[0-9]{12}:role/[^*?]+$", var.target_role_arn))
+    error_message = "target_role_arn: the whole ARN of a role (arn:aws:iam::ACCOUNT:role/NAME), without wildcards."
+  }
 }
 
 variable "oidc_provider_arn" {

@@ -176,3 +176,76 @@ run "a_name_holds_no_slash" {
   }
   expect_failures = [var.name]
 }
+
+run "names_that_are_given_are_taken_as_they_are" {
+  command = plan
+  variables {
+    cluster_name     = "shop"
+    queue_name       = "Nodes_of_shop"
+    rule_name_prefix = "team.nodes"
+    role_name        = "NodesOfShop"
+  }
+  assert {
+    condition = [output.names.queue, output.names.dead, output.names.undelivered, output.names.trial, output.names.rule_spot, output.names.role] == [
+      "Nodes_of_shop", "Nodes_of_shop_dead", "Nodes_of_shop_undelivered", "Nodes_of_shop_queue-trial", "team.nodes_spot", "NodesOfShop",
+    ]
+    error_message = jsonencode(output.names)
+  }
+  assert {
+    condition     = [output.prefixes.queue, output.prefixes.rule_spot, output.prefixes.role] == ["Nodes_of_shop-", "team.nodes_spot-", "NodesOfShop-"]
+    error_message = jsonencode(output.prefixes)
+  }
+  # What is not given is named after the cluster, as before.
+  assert {
+    condition     = [output.names.policy, output.names.delivery, output.names.trial_role] == ["sundown-shop_eu-west-1", "sundown-shop_delivery_eu-west-1", "sundown-shop_trial_eu-west-1"]
+    error_message = jsonencode(output.names)
+  }
+}
+
+run "the_longest_names_that_are_given_stay_within_the_limits" {
+  command = plan
+  variables {
+    cluster_name     = "shop"
+    queue_name       = "a-queue-with-the-longest-name-that-sqs-takes-which-is-eighty-characters-in-all-1"
+    rule_name_prefix = "a-prefix-as-long-as-the-name-of-a-rule-may-be-sixty-four-in-all1"
+    role_name        = "a-role-with-the-longest-name-that-iam-takes-sixty-four-in-all--1"
+  }
+  assert {
+    condition     = [length(var.queue_name), length(var.rule_name_prefix), length(var.role_name)] == [80, 64, 64]
+    error_message = jsonencode([length(var.queue_name), length(var.rule_name_prefix), length(var.role_name)])
+  }
+  assert {
+    condition     = [output.names.queue, output.names.role] == [var.queue_name, var.role_name]
+    error_message = jsonencode(output.names)
+  }
+  assert {
+    condition = alltrue(flatten([for thing, limit in { queue = 80, dead = 80, undelivered = 80, trial = 80, role = 64, rule_spot = 64, rule_terminate = 64 } :
+      [length(output.names[thing]) <= limit, length(output.prefixes[thing]) + 26 <= limit]
+    ]))
+    error_message = jsonencode([output.names, output.prefixes])
+  }
+  assert {
+    condition     = length(distinct([for thing in ["queue", "dead", "undelivered", "trial"] : output.names[thing]])) == 4 && endswith(output.names.trial, "-trial") && output.names.rule_spot != output.names.rule_state
+    error_message = jsonencode(output.names)
+  }
+}
+
+run "a_given_name_that_is_too_long_is_refused" {
+  command = plan
+  variables {
+    cluster_name     = "shop"
+    queue_name       = "a-queue-with-a-name-that-is-longer-than-what-sqs-takes-which-is-eighty-characters-1"
+    rule_name_prefix = "a-prefix-as-long-as-the-name-of-a-rule-may-be-sixty-four-in-all-1"
+    role_name        = "a-role-with-the-longest-name-that-iam-takes-which-is-sixty-four-1"
+  }
+  expect_failures = [var.queue_name, var.rule_name_prefix, var.role_name]
+}
+
+run "no_queue_is_called_like_one_of_a_trial" {
+  command = plan
+  variables {
+    cluster_name = "shop"
+    queue_name   = "shop-trial"
+  }
+  expect_failures = [var.queue_name]
+}

@@ -244,3 +244,27 @@ run "all_of_them_fit_into_a_managed_policy" {
     error_message = "A managed policy holds 6144 characters."
   }
 }
+
+run "a_target_role_may_be_taken_and_no_other" {
+  command = plan
+  variables {
+    target_role_arn = "arn:aws:iam::210987654321:role/nodes"
+  }
+  assert {
+    condition = [for statement in jsondecode(output.service_policy).Statement : statement if statement.Sid == "TargetRole"] == [{
+      Sid      = "TargetRole"
+      Effect   = "Allow"
+      Action   = ["sts:AssumeRole", "sts:TagSession"]
+      Resource = ["arn:aws:iam::210987654321:role/nodes"]
+    }]
+    error_message = output.service_policy
+  }
+}
+
+run "a_target_role_is_one" {
+  command = plan
+  variables {
+    target_role_arn = "arn:aws:iam::210987654321:role/*"
+  }
+  expect_failures = [var.target_role_arn]
+}

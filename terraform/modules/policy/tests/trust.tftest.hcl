@@ -144,3 +144,15 @@ run "not_in_china" {
     error_message = "China has it not."
   }
 }
+
+run "without_session_tags_the_trust_asks_for_none" {
+  command = plan
+  variables {
+    identity             = "pod-identity"
+    disable_session_tags = true
+  }
+  assert {
+    condition     = jsondecode(output.trust_policy).Statement[0].Condition == { StringEquals = { "aws:SourceAccount" = "123456789012" } }
+    error_message = output.trust_policy
+  }
+}
