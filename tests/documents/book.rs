@@ -11,7 +11,7 @@ use sundown::{
 
 use crate::{calls, files, first_column, operations::registered, pages::flags_in_code_spans, read, root, scenarios::fields};
 
-const BOOK: [&str; 8] = [
+const BOOK: [&str; 9] = [
     "docs/README.md",
     "docs/concepts.md",
     "docs/failure-modes.md",
@@ -19,6 +19,7 @@ const BOOK: [&str; 8] = [
     "docs/sizing.md",
     "docs/beside.md",
     "docs/faq.md",
+    "docs/upgrade.md",
     "docs/notifications.md",
 ];
 
@@ -47,10 +48,27 @@ fn every_page_is_in_the_index() {
     assert!(read("README.md").contains("](docs/README.md)"));
 }
 
+/// A person who arrives from a search decides in a minute.
+#[test]
+fn the_readme_is_short_shows_it_working_and_says_where_it_stands() {
+    let readme = read("README.md");
+    assert!(readme.lines().count() <= 120, "{} lines", readme.lines().count());
+    for command in ["cargo run --release -- simulate", "tests/run"] {
+        assert!(readme.contains(&format!("```console\n{command}\n```")), "{command}");
+    }
+    let version = concat!("version ", env!("CARGO_PKG_VERSION"));
+    for (page, text) in [("README.md", readme), ("docs/from-nth.md", read("docs/from-nth.md"))] {
+        let top: String = text.lines().take(25).collect::<Vec<_>>().join(" ").replace("> ", "");
+        for words in [version, "o image is published", "not run against real AWS", "interruptions.md#not-acted-on-yet"] {
+            assert!(top.contains(words), "{page} does not begin with: {words}");
+        }
+    }
+}
+
 #[test]
 fn flags_of_the_book_exist() {
-    // Of cluster-autoscaler, cargo, and of `sundown` itself.
-    let others = ["max-graceful-termination-sec", "locked", "version"];
+    // Of cluster-autoscaler, cargo, helm, and of `sundown` itself.
+    let others = ["max-graceful-termination-sec", "locked", "version", "reset-then-reuse-values"];
     for page in BOOK {
         flags_in_code_spans(page, &others);
     }

@@ -1,11 +1,13 @@
-//! The IAM policies that the README and the Terraform module give, and the names by which both give them to the pods.
+//! The IAM policies that the page `docs/iam.md` and the Terraform module give, and the names by which both give them to the pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use sundown::aws::Api;
 
-use crate::{files, read};
+use crate::{files, first_column, read};
+
+const PAGE: &str = "docs/iam.md";
 
 /// The action that allows a call: batches have none of their own.
 fn action(api: Api) -> &'static str {
@@ -79,21 +81,41 @@ fn actions(policy: &Value) -> BTreeSet<&str> {
 }
 
 #[test]
-fn the_policy_of_the_readme_allows_what_is_called_and_nothing_else() {
-    let readme = read("README.md");
-    let text = readme.split("```json\n").map(|b| b.split("```").next().unwrap()).find(|b| b.contains("sqs:ReceiveMessage")).unwrap();
-    let policy: Value = serde_json::from_str(text).unwrap();
+fn the_policy_of_the_service_allows_what_is_called_and_nothing_else() {
+    let policy: Value = serde_json::from_str(&policy_under(&read(PAGE), "## The service")).unwrap();
     assert_eq!(actions(&policy), BTreeSet::from(Api::ALL.map(action)));
     assert_eq!(policy["Version"], "2012-10-17");
     // On everything only what changes nothing; hooks of tagged groups alone.
+    let mut conditions = Vec::new();
     for statement in policy["Statement"].as_array().unwrap() {
         let may: Vec<_> = statement["Action"].as_array().unwrap().iter().map(|action| action.as_str().unwrap()).collect();
         let describes = may.iter().all(|action| action.contains(":Describe"));
         assert_eq!(statement["Resource"] == "*", describes, "{statement}");
         if may.contains(&"autoscaling:CompleteLifecycleAction") {
-            assert_eq!(statement["Condition"], serde_json::json!({ "Null": { "aws:ResourceTag/kubernetes.io/cluster/CLUSTER": "false" } }));
+            assert_eq!(may.len(), 2, "{statement}");
+            conditions.push(statement["Condition"].clone());
         }
     }
+    // The tags by which the module knows a group, each in a statement of its own: two in one condition are both asked for.
+    let by_tag = [
+        serde_json::json!({ "Null": { "aws:ResourceTag/kubernetes.io/cluster/CLUSTER": "false" } }),
+        serde_json::json!({ "StringEquals": { "aws:ResourceTag/eks:cluster-name": "CLUSTER" } }),
+    ];
+    assert_eq!(conditions, by_tag);
+    let module = read("terraform/modules/policy/service.tf");
+    assert!(module.contains(r#"{ key = "eks:cluster-name", value = var.cluster_name }"#));
+    assert!(module.contains(r#"{ key = "kubernetes.io/cluster/${var.cluster_name}", value = null }"#));
+    // Each action is explained.
+    let explained: BTreeSet<_> = first_column(&read(PAGE), "## The service");
+    assert_eq!(explained, actions(&policy).into_iter().map(str::to_owned).collect());
+}
+
+#[test]
+fn the_policy_of_a_trial_is_the_services_but_for_the_groups() {
+    let policy: Value = serde_json::from_str(&policy_under(&read(PAGE), "## A trial")).unwrap();
+    let needed: BTreeSet<_> = Api::ALL.iter().filter(|api| place(**api) != "groups").map(|api| action(*api)).collect();
+    assert_eq!(actions(&policy), needed);
+    assert!(policy["Statement"][0]["Resource"].as_str().unwrap().ends_with("-trial"));
 }
 
 /// The default of a variable of the module.
@@ -144,19 +166,19 @@ fn every_call_has_the_permission_that_the_code_tells_people() {
     }
 }
 
-/// The policy under a heading of a page.
-fn policy_under(page: &str, heading: &str) -> String {
+/// The first policy under a heading of a page.
+pub fn policy_under(page: &str, heading: &str) -> String {
     let section = page.split(&format!("\n{heading}\n")).nth(1).unwrap_or_else(|| panic!("no heading `{heading}`"));
     section.split("```json\n").nth(1).unwrap().split("```").next().unwrap().to_owned()
 }
 
 #[test]
 fn the_policies_for_people_allow_what_their_commands_call_and_nothing_else() {
-    let page = read("docs/commands.md");
+    let page = read(PAGE);
     for (heading, only, shared) in [
-        ("### What the check may look up", &Api::OF_CHECK[1..], &[Api::GetQueueAttributes][..]),
-        ("### Whose credentials enroll", &Api::OF_ENROLLING, &[Api::DescribeAutoScalingGroups, Api::DescribeLifecycleHooks]),
-        ("### Who may send tests", &Api::OF_TESTS, &[Api::DescribeInstances, Api::DescribeLifecycleHooks]),
+        ("## The check", &Api::OF_CHECK[1..], &[Api::GetQueueAttributes][..]),
+        ("## Enrolling groups", &Api::OF_ENROLLING, &[Api::DescribeAutoScalingGroups, Api::DescribeLifecycleHooks]),
+        ("## Sending test events", &Api::OF_TESTS, &[Api::DescribeInstances, Api::DescribeLifecycleHooks]),
     ] {
         let policy: Value = serde_json::from_str(&policy_under(&page, heading)).unwrap();
         let needed: BTreeSet<_> = only.iter().chain(shared).map(|api| action(*api)).collect();
@@ -183,7 +205,7 @@ fn the_module_has_the_calls_of_check_and_of_tests_apart_from_the_service() {
 /// By hand as by the module: whoever may send tests may send nothing else.
 #[test]
 fn tests_are_bound_to_their_source_and_to_the_kinds_of_the_module() {
-    let policy: Value = serde_json::from_str(&policy_under(&read("docs/commands.md"), "### Who may send tests")).unwrap();
+    let policy: Value = serde_json::from_str(&policy_under(&read(PAGE), "## Sending test events")).unwrap();
     let statement = policy["Statement"].as_array().unwrap().iter().find(|s| s["Action"][0] == "events:PutEvents").unwrap();
     let condition = &statement["Condition"];
     let all = &condition["ForAllValues:StringEquals"];
@@ -196,4 +218,31 @@ fn tests_are_bound_to_their_source_and_to_the_kinds_of_the_module() {
     let said: BTreeSet<_> = all["events:detail-type"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
     assert_eq!(said, of_the_module);
     assert_eq!(said.len(), 8);
+}
+
+/// `put-targets` of `events` is `events:PutTargets`.
+fn action_of(service: &str, command: &str) -> String {
+    let word = |word: &str| word[..1].to_uppercase() + &word[1..];
+    format!("{service}:{}", command.split('-').map(word).collect::<String>())
+}
+
+/// Who installs by hand, or goes away, needs what these commands call.
+#[test]
+fn what_the_steps_by_hand_call_is_on_the_page() {
+    let page = read(PAGE);
+    let section = page.split("\n## Installing\n").nth(1).unwrap();
+    let mut seen = BTreeSet::new();
+    for text in ["docs/install.md", "docs/uninstall.md"].map(read) {
+        let services = ["sqs", "events", "iam", "eks", "autoscaling", "cloudwatch"];
+        for service in services {
+            for rest in text.split(&format!("aws {service} ")).skip(1) {
+                let command = rest.split(|c: char| !c.is_ascii_lowercase() && c != '-').next().unwrap();
+                seen.insert(action_of(service, command));
+            }
+        }
+    }
+    assert!(seen.len() > 15, "{seen:?}");
+    for action in seen {
+        assert!(section.contains(&format!("`{action}`")), "{PAGE} does not name {action}");
+    }
 }

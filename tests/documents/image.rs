@@ -79,7 +79,7 @@ fn it_listens_where_the_image_says_and_is_where_people_are_told() {
     assert_eq!(of("EXPOSE"), [config.service.admin.unwrap().port().to_string()]);
     let entry: Vec<String> = serde_json::from_str(&of("ENTRYPOINT")[0]).unwrap();
     assert!(of("COPY").contains(&format!("--from=build /src/target/release/sundown {}", entry[0])));
-    for page in ["README.md", "docs/operations.md"] {
+    for page in ["docs/install.md", "docs/operations.md"] {
         let told: Vec<String> =
             read(page).split("deploy/sundown -- ").skip(1).map(|rest| rest.split([' ', '`']).next().unwrap().to_owned()).collect();
         assert!(!told.is_empty() && told.iter().all(|program| *program == entry[0]), "{page}: {told:?}");

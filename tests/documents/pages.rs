@@ -60,6 +60,9 @@ const FLAGS_OF_OTHERS: &[&str] = &[
     "tail",
     "prefix",
     "queue-name",
+    "yes",
+    "to",
+    "visibility-timeout",
 ];
 
 /// Every flag in a code span of the page is one of `sundown run`, or one of these.
@@ -78,7 +81,9 @@ pub fn flags_in_code_spans(page: &str, others: &[&str]) {
 
 #[test]
 fn flags_in_code_spans_of_the_pages_exist() {
-    for page in ["README.md", "docs/operations.md", "docs/interruptions.md", "docs/architecture.md", "docs/scenarios.md"] {
+    for page in
+        ["README.md", "docs/install.md", "docs/iam.md", "docs/operations.md", "docs/interruptions.md", "docs/architecture.md", "docs/scenarios.md"]
+    {
         flags_in_code_spans(page, FLAGS_OF_OTHERS);
     }
 }

@@ -270,7 +270,7 @@ pub(super) fn coverage(name: &str, queue_arn: &str, rules: &[RuleFacts]) -> Find
             POINT,
             name,
             format!("no rule brings `{TERMINATE}`: scale-ins are not heard of"),
-            "add that rule (README, Running it for real)",
+            "add that rule (docs/install.md, step 2)",
         );
     }
     let wanted = [

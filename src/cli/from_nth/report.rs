@@ -40,7 +40,7 @@ fn queue_mode(ours: &Ours) -> String {
 }
 
 const IMDS: &str = "IMDS mode: this NTH runs as a DaemonSet that asks each instance's own metadata. Sundown has no such mode: it reads a queue.
-First make the queue, its rules and the lifecycle hooks (terraform/, or the README); then what is below applies.
+First make the queue, its rules and the lifecycle hooks (terraform/, or docs/install.md); then what is below applies.
 ";
 
 fn list(out: &mut String, heading: &str, lines: impl Iterator<Item = String>) {
