@@ -131,7 +131,7 @@ impl Metrics {
             watch_failures: reg(&mut r, "watch_failures", "Watches that failed and were started again, by object"),
             watch_stale: Family::default(),
             nodes: reg(&mut r, "nodes", "Nodes in the index"),
-            nodes_excluded: reg(&mut r, "nodes_excluded", "Ready nodes that carry the label that takes them out of load balancers"),
+            nodes_excluded: reg(&mut r, "nodes_excluded", "Ready nodes that drains have taken out of load balancers, by their label"),
             registry: Registry::default(),
         };
         r.register_with_unit("clock_skew", "How far AWS's clock is ahead of ours", Unit::Seconds, metrics.clock_skew.clone());

@@ -14,6 +14,8 @@ use super::{Record, schema::Known};
 
 /// The value of the load balancer label when NTH sets it.
 const EXCLUDED_BY_NTH: &str = "aws-node-termination-handler";
+/// The value of the load balancer label when Karpenter sets it (`pkg/controllers/node/termination`).
+const EXCLUDED_BY_KARPENTER: &str = "karpenter";
 /// The longest value of a taint.
 const LONGEST: usize = 63;
 
@@ -64,4 +66,9 @@ pub(super) const fn label(compat: Option<Compat>) -> &'static str {
 pub(super) fn is_our_label(value: &str, record: Option<&Record>) -> bool {
     let of_nth = record.is_some_and(|r| r.compat() == Some(Compat::Nth) && !r.before.excluded) && value == EXCLUDED_BY_NTH;
     value == EXCLUDED_BY_US || of_nth
+}
+
+/// Sundown, aws-node-termination-handler and Karpenter write this value of the load balancer label, on nodes that they drain.
+pub(super) fn is_drain_label(value: &str) -> bool {
+    [EXCLUDED_BY_US, EXCLUDED_BY_NTH, EXCLUDED_BY_KARPENTER].contains(&value)
 }

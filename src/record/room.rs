@@ -2,24 +2,65 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::{Record, compat};
 use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, Node, NodeName, Ready};
 
-/// At most half of the Ready nodes carry the load balancer label at any time, whoever set it, patches in flight included:
-/// with `externalTrafficPolicy: Local`, taking nodes out before replacements serve is an outage that no budget sees.
+/// At most half of the Ready nodes that can serve load balancers leave them at a time, patches in flight included: with
+/// `externalTrafficPolicy: Local`, taking nodes out before replacements serve is an outage that no budget sees.
+///
+/// A node counts as having left if it has the label from Sundown, from another tool that is draining it, or if it is being
+/// drained. A node that others label permanently (a dedicated node without ingress) counts neither way: it never served.
 ///
 /// Fed with every change of a Node; each question costs a lookup, not a walk over the cluster.
 #[derive(Debug, Clone, Default)]
 pub struct LabelRoom {
     nodes: BTreeMap<NodeName, Seen>,
     in_flight: BTreeSet<NodeName>,
+    /// Ready nodes, without those that others label permanently.
     ready: usize,
-    labelled: usize,
+    /// Those of them that have left.
+    left: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
-    ready: bool,
-    labelled: bool,
+    is_ready: bool,
+    label: Label,
+}
+
+/// The load balancer label of a Node, by what it means for the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Label {
+    /// Not set.
+    Missing,
+    /// The node left load balancers because of a drain.
+    OfDrain,
+    /// Somebody set it for good.
+    Permanent,
+}
+
+impl Label {
+    fn of(node: &Node) -> Self {
+        let Some(value) = node.labels.get(EXCLUDE_FROM_LOAD_BALANCERS) else { return Self::Missing };
+        if compat::is_drain_label(value) {
+            return Self::OfDrain;
+        }
+        if !node.unschedulable && !node.has_our_taint() {
+            return Self::Permanent;
+        }
+        let record = node.record().and_then(|text| Record::read(text).ok());
+        if record.is_some_and(|record| record.before.excluded) { Self::Permanent } else { Self::OfDrain }
+    }
+}
+
+impl Seen {
+    const fn can_serve(self) -> bool {
+        self.is_ready && !matches!(self.label, Label::Permanent)
+    }
+
+    const fn has_left(self) -> bool {
+        self.is_ready && matches!(self.label, Label::OfDrain)
+    }
 }
 
 impl LabelRoom {
@@ -31,12 +72,12 @@ impl LabelRoom {
 
     /// A Node as the index (or the answer to a patch) shows it.
     pub fn applied(&mut self, node: &Node) {
-        let seen = Seen { ready: node.ready == Ready::True, labelled: node.labels.contains_key(EXCLUDE_FROM_LOAD_BALANCERS) };
+        let seen = Seen { is_ready: node.ready == Ready::True, label: Label::of(node) };
         self.count_out(&node.name);
-        self.ready += usize::from(seen.ready);
-        self.labelled += usize::from(seen.ready && seen.labelled);
+        self.ready += usize::from(seen.can_serve());
+        self.left += usize::from(seen.has_left());
         self.nodes.insert(node.name.clone(), seen);
-        if seen.labelled {
+        if seen.label != Label::Missing {
             self.in_flight.remove(&node.name);
         }
     }
@@ -49,21 +90,21 @@ impl LabelRoom {
 
     fn count_out(&mut self, name: &NodeName) {
         if let Some(old) = self.nodes.remove(name) {
-            self.ready -= usize::from(old.ready);
-            self.labelled -= usize::from(old.ready && old.labelled);
+            self.ready -= usize::from(old.can_serve());
+            self.left -= usize::from(old.has_left());
         }
     }
 
     /// Takes a place for a patch that labels this node. `true`: send it, and tell its end by [`Self::settled`]. `false`: there
     /// is no room now, or the label is there already.
     pub fn take(&mut self, name: &NodeName) -> bool {
-        if self.nodes.get(name).is_some_and(|n| n.labelled) {
+        if self.nodes.get(name).is_some_and(|n| n.label != Label::Missing) {
             return false;
         }
         if self.in_flight.contains(name) {
             return true;
         }
-        let room = (self.labelled + self.in_flight.len() + 1) * 2 <= self.ready;
+        let room = (self.out() + 1) * 2 <= self.ready;
         room && self.in_flight.insert(name.clone())
     }
 
@@ -76,9 +117,9 @@ impl LabelRoom {
         }
     }
 
-    /// Ready nodes that carry the label, with the patches in flight.
+    /// Ready nodes that have left load balancers because of a drain, with the patches in flight.
     #[must_use]
     pub fn out(&self) -> usize {
-        self.labelled + self.in_flight.len()
+        self.left + self.in_flight.len()
     }
 }

@@ -3,7 +3,7 @@ use super::*;
 fn named(name: &str, labelled: bool, ready: Ready) -> Node {
     let mut node = Node { name: name.into(), ready, ..node() };
     if labelled {
-        std::sync::Arc::make_mut(&mut node.labels).insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), "anybody".into());
+        std::sync::Arc::make_mut(&mut node.labels).insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), EXCLUDED_BY_US.into());
     }
     node
 }
@@ -52,4 +52,56 @@ fn patches_in_flight_count_until_they_are_settled() {
     assert!(!room.take(&"d".into()), "one of three");
     room.applied(&named("c", false, True));
     assert!(room.take(&"d".into()));
+}
+
+/// A Ready node whose label has this value.
+fn valued(value: Option<&str>) -> Node {
+    let mut node = Node { name: "other".into(), ..node() };
+    if let Some(value) = value {
+        std::sync::Arc::make_mut(&mut node.labels).insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), value.into());
+    }
+    node
+}
+
+fn cordoned(node: Node) -> Node {
+    Node { unschedulable: true, ..node }
+}
+
+/// The node once a spot notice was accepted for it.
+fn draining(node: &Node) -> Node {
+    let Accept::Patch { body, .. } = accept(node, &spot("e1", 0), at(1), &AcceptOptions::default()) else { panic!("accepted") };
+    apply(node, &body)
+}
+
+#[test]
+fn a_label_counts_when_a_drain_set_it_and_not_when_others_set_it_permanently() {
+    let before_the_drain = draining(&valued(Some("ingress-free")));
+    let mut during_the_drain = draining(&valued(None));
+    std::sync::Arc::make_mut(&mut during_the_drain.labels).insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), "a-script".into());
+    let unready = Node { ready: Ready::False, ..valued(Some("sundown")) };
+    // With how many others that serve one more node may be labelled: two without it; three where it has left.
+    for (case, node, others, left) in [
+        ("no label", valued(None), 1, 0),
+        ("no label, draining", draining(&valued(None)), 1, 0),
+        ("Sundown's label", valued(Some("sundown")), 3, 1),
+        ("Sundown's label, not Ready", unready, 2, 0),
+        ("the label of aws-node-termination-handler", valued(Some("aws-node-termination-handler")), 3, 1),
+        ("Karpenter's label", valued(Some("karpenter")), 3, 1),
+        ("a dedicated node", valued(Some("ingress-free")), 2, 0),
+        ("a dedicated node, with an empty value", valued(Some("")), 2, 0),
+        ("a dedicated node that Sundown drains", before_the_drain, 2, 0),
+        ("labelled by others while Sundown drains it", during_the_drain, 3, 1),
+        ("labelled and cordoned by others", cordoned(valued(Some("maintenance"))), 3, 1),
+    ] {
+        let mut room = LabelRoom::new();
+        room.applied(&node);
+        assert_eq!(room.out(), left, "{case}");
+        for n in 0..=others {
+            let may = room.clone().take(&"one".into());
+            assert_eq!(may, n >= others, "{case}, with {n} others");
+            room.applied(&named(&format!("serves-{n}"), false, Ready::True));
+        }
+        room.deleted(&node.name);
+        assert_eq!(room.out(), 0, "{case}: deleted");
+    }
 }

@@ -127,3 +127,21 @@ async fn at_most_half_of_the_ready_nodes_carry_it_and_the_others_get_it_when_the
     assert_eq!((0..5).map(|n| scene.patches(n).len()).sum::<usize>(), 7);
     scene.end().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_others_label_permanently_do_not_use_up_the_limit() {
+    let scene = Scene::spot(408, 6, &[]).await;
+    for n in 2..6 {
+        set_label(&scene, n, "ingress-free");
+    }
+    scene.pod(0, "web-0", graceful(100, 90));
+    scene.pod(1, "web-1", graceful(100, 90));
+    scene.stage.pass(5).await;
+    scene.notice(0).await;
+    assert!(is_labelled(&scene, 0), "one of the two that serve");
+    scene.notice(1).await;
+    scene.stage.pass(10).await;
+    assert_eq!(label(&scene, 1), None, "the other one stays");
+    assert_eq!(scene.sundown.metric("nodes_excluded"), 1.0);
+    scene.end().await;
+}
