@@ -71,6 +71,7 @@ fn facts(instance: Instance) -> Option<InstanceFacts> {
         state: state.and_then(|s| s.as_str().parse().ok()).unwrap_or(InstanceState::Running),
         launched: instance.launch_time.and_then(|t| Moment::from_second(t.secs()).ok()),
         private_dns: instance.private_dns_name.filter(|name| !name.is_empty()),
+        private_address: instance.private_ip_address.filter(|address| !address.is_empty()),
         tags: instance.tags.unwrap_or_default().into_iter().filter_map(|t| Some((t.key?, t.value.unwrap_or_default()))).collect(),
     })
 }

@@ -8,6 +8,7 @@ use tracing::{debug, info, warn};
 
 use super::{
     accept::{self, Accepted},
+    claims,
     context::{Backoff, Term},
     foreman::Word,
     hooks::{First, Proof},
@@ -125,7 +126,7 @@ impl Case {
                 Verdict::Complete(owed) => return self.complete(owed, MessageOutcome::Completed).await,
                 Verdict::AnswerLaunch(owed) => return self.complete(owed, MessageOutcome::LaunchAnswered).await,
                 Verdict::Accept(accept) => {
-                    let result = accept::accept(&self.term, &self.interruption, &accept, self.known.happened, self.sent, &mut tries).await;
+                    let result = claims::accept(&self.term, &self.interruption, &accept, self.known.happened, self.sent, &mut tries).await;
                     // Accepted, or failed once: either way the others of the burst need not wait for it any longer.
                     self.undecided = None;
                     if let Some(accepted) = result {
@@ -180,7 +181,8 @@ impl Case {
     /// The record of its Node tells this very event: a copy. Whatever was to be proved, beaten and completed for it is the
     /// business of whoever has the record, and after its release there is nothing left to beat.
     fn is_on_record(&self) -> bool {
-        self.known.nodes.iter().any(|node| record::recognise(node, &self.interruption))
+        // Of several Nodes that claim the instance, each that is drained has a record of its own.
+        !self.known.nodes.is_empty() && self.known.nodes.iter().all(|node| record::recognise(node, &self.interruption))
     }
 
     fn beat_if_ours(&mut self) {

@@ -9,6 +9,7 @@
 mod accept;
 mod board;
 mod case;
+mod claims;
 mod context;
 mod counting;
 mod dead_letters;

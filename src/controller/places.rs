@@ -44,6 +44,7 @@ mod tests {
             ready: Ready::True,
             ready_since: None,
             dns: None,
+            address: None,
         };
         of(&node, hooked).group
     }

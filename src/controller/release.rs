@@ -36,6 +36,8 @@ struct Release {
     disproved: BTreeSet<String>,
     by_hand: bool,
     done: BTreeSet<OwedHook>,
+    /// Lifecycle actions that drains of other Nodes of the instance owe too.
+    shared: BTreeSet<OwedHook>,
 }
 
 /// What became of the writing.
@@ -51,36 +53,56 @@ enum Written {
 
 /// When a release may complete: later with `--complete-delay`, sooner when there is nothing left to wait for.
 #[derive(Debug)]
-pub(super) struct Completing(watch::Sender<Moment>);
+pub(super) struct Completing(watch::Sender<Due>);
+
+/// When a release may complete.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    /// At this moment at the latest,
+    at: Moment,
+    /// but not while another Node that claims the instance is drained.
+    is_held: bool,
+}
 
 impl Completing {
     /// At this moment at the latest.
     pub(super) fn not_after(&self, at: Moment) {
-        self.0.send_if_modified(|by| {
-            let sooner = at < *by;
-            *by = at.min(*by);
+        self.0.send_if_modified(|due| {
+            let sooner = at < due.at;
+            due.at = at.min(due.at);
             sooner
         });
+    }
+
+    /// It waits for other Nodes that claim the instance.
+    pub(super) fn is_held(&self) -> bool {
+        self.0.borrow().is_held
+    }
+
+    /// No other Node that claims the instance is drained any more.
+    pub(super) fn let_go(&self) {
+        self.0.send_modify(|due| due.is_held = false);
     }
 }
 
 /// Waits until a release may complete.
-async fn wait(clock: super::Clock, mut by: watch::Receiver<Moment>) {
+async fn wait(clock: super::Clock, mut told: watch::Receiver<Due>) {
     loop {
-        let at = *by.borrow_and_update();
+        let Due { at, is_held } = *told.borrow_and_update();
         tokio::select! {
             biased;
-            changed = by.changed() => if changed.is_err() {
+            changed = told.changed() => if changed.is_err() {
                 // Its drain is forgotten: there is no node any more for whose sake anybody waits.
                 return;
             },
-            () = clock.sleep_until(at) => return,
+            () = clock.sleep_until(at), if !is_held => return,
         }
     }
 }
 
-/// Starts the release of a drain that has ended.
-pub(super) fn start(term: &Term, course: &Course, outcome: &Outcome) -> Completing {
+/// Starts the release of a drain that has ended. `shared`: the lifecycle actions that drains of other Nodes of the instance owe too.
+/// `is_held`: it waits for these drains.
+pub(super) fn start(term: &Term, course: &Course, outcome: &Outcome, shared: BTreeSet<OwedHook>, is_held: bool) -> Completing {
     let release = Release {
         term: term.clone(),
         name: course.node.name.clone(),
@@ -95,12 +117,13 @@ pub(super) fn start(term: &Term, course: &Course, outcome: &Outcome) -> Completi
         disproved: course.disproved.clone(),
         by_hand: course.by_hand,
         done: BTreeSet::new(),
+        shared,
     };
     // Those who ship logs get their time, but not beyond the deadline.
     let delayed = matches!(outcome, Outcome::Empty) && !release.owed.is_empty();
     let delay = if delayed { term.config.drain.complete_delay } else { Duration::ZERO };
     let by = term.clock.now().plus(delay).min(course.limits.end_at.unwrap_or(Moment::MAX));
-    let (completing, told) = watch::channel(by);
+    let (completing, told) = watch::channel(Due { at: by, is_held });
     let clock = term.clock;
     term.spawn(
         async move {
@@ -128,6 +151,7 @@ pub(super) fn of_departed(term: &Term, gone: &Departure) {
         disproved: BTreeSet::new(),
         by_hand: false,
         done: BTreeSet::new(),
+        shared: BTreeSet::new(),
     };
     term.spawn(release.run());
 }
@@ -137,7 +161,7 @@ impl Release {
         let owed = std::mem::take(&mut self.owed);
         if self.put_back {
             // The interruption was disproved: nothing waits for us.
-            for hook in &owed {
+            for hook in owed.iter().filter(|hook| !self.shared.contains(hook)) {
                 self.term.hooks.forget(hook);
             }
         } else {

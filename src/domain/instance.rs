@@ -122,6 +122,8 @@ pub struct InstanceFacts {
     pub launched: Option<Moment>,
     /// Its private DNS name; empty ones are `None`.
     pub private_dns: Option<String>,
+    /// Its private IPv4 address; `None` once it is terminated.
+    pub private_address: Option<String>,
     /// Its tags; those of a terminated instance are soon gone.
     pub tags: BTreeMap<String, String>,
 }

@@ -41,6 +41,8 @@ pub struct Node {
     pub ready_since: Option<Moment>,
     /// The address of type `InternalDNS`, else `Hostname`: how EC2 may know a Node without providerID.
     pub dns: Option<String>,
+    /// The first address of type `InternalIP`. The kubelet reports it, so it is a claim and no proof.
+    pub address: Option<String>,
 }
 
 /// The status of the `Ready` condition.

@@ -28,7 +28,7 @@ mod tests;
 
 pub use accept::{Accept, AcceptOptions, accept, recognise};
 pub use life::{After, carried_over, carry_over, release, reregister, restore, write_back};
-pub use patch::exclude;
+pub use patch::{cordon, exclude};
 pub use room::LabelRoom;
 pub use schema::{Before, Damage, MAX_BYTES, MAX_INTERRUPTIONS, Record, Released, VERSION};
 pub use standing::{Doubt, Ours, Standing, VoidReason, ours, standing};

@@ -98,6 +98,14 @@ pub fn exclude(node: &Node) -> Option<Value> {
     patch.exclude(compat).then(|| patch.body())
 }
 
+/// The patch that only cordons the Node; `None` when it is cordoned already. Whoever cordons it so does not uncordon it again.
+#[must_use]
+pub fn cordon(node: &Node) -> Option<Value> {
+    let mut patch = NodePatch::new(node);
+    patch.cordon();
+    (!node.unschedulable).then(|| patch.body())
+}
+
 /// Which kind the taint shows when several have joined: the one that leaves least time.
 pub(super) const fn urgency(kind: Kind) -> u8 {
     match kind {

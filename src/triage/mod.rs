@@ -14,6 +14,7 @@
 //! - no hook is completed for want of a Node before an uncached LIST has missed it too;
 //! - whatever cannot be decided waits: nothing is deleted, completed or written because somebody did not answer.
 
+mod claims;
 mod knowledge;
 mod owner;
 mod policy;
@@ -26,7 +27,7 @@ pub use owner::called;
 pub use policy::{BadGlob, HookGlobs, Policy, Staleness};
 pub use proof::disproved;
 pub use table::{beats, triage};
-pub use verdict::{Accept, Question, Reason, Standing, Verdict, Wait};
+pub use verdict::{Accept, OtherClaims, Question, Reason, Standing, Verdict, Wait};
 
 #[cfg(test)]
 mod tests;

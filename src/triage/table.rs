@@ -4,10 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     Accept, Knowledge, Policy, Question, Reason, Standing, Verdict, Wait,
+    claims::{self, Claims},
     owner::{self, Owner},
     proof,
 };
-use crate::domain::{HookAction, InstanceState, Interruption, Moment, MomentExt, Node, OwedHook, PoolEnd, Ready, What, seconds};
+use crate::domain::{HookAction, InstanceState, Interruption, Moment, MomentExt, Node, OwedHook, PoolEnd, What, seconds};
 
 /// How old what EC2 said of an instance may be when it only tells whose it is: a queue full of foreign events asks once.
 const OWNER_MEMORY: Duration = seconds(300);
@@ -15,6 +16,8 @@ const OWNER_MEMORY: Duration = seconds(300);
 const LOOK_AGAIN: Duration = seconds(60);
 /// While the index is not to be trusted: after this long it is found out whether a hook is ours, so that it can be beaten.
 const PATIENCE_WITH_INDEX: Duration = seconds(10);
+/// For how long EC2 is asked which of several Nodes is the instance's. A spot notice leaves 120 s.
+const PATIENCE_WITH_CLAIMS: Duration = seconds(5);
 
 /// What to do with an interruption, given what is known of it.
 #[must_use]
@@ -93,6 +96,9 @@ impl Case<'_> {
 
     // The Node is known.
     fn of_node(&self, node: Arc<Node>) -> Verdict {
+        if let Some(verdict) = self.ask_which_node() {
+            return verdict;
+        }
         if !self.is_for_us(&node) {
             return self.policy.dispose(Reason::NotManaged);
         }
@@ -182,12 +188,31 @@ impl Case<'_> {
         }
     }
 
-    /// The Node of the instance. A Node whose providerID names another instance never is, whatever it is called; one without
-    /// providerID goes by its name, where that is this instance's and nobody else's. Of several (one is what a re-registration left
-    /// behind), the one that is ready, else the youngest.
+    /// The Node of the instance; of several the one that [`claims`] puts first.
     fn node(&self) -> Option<Arc<Node>> {
+        self.claims().map(|claims| claims.node)
+    }
+
+    /// The Nodes of the instance. A Node whose providerID names another instance never is one, whatever it is called; one without
+    /// providerID goes by its name, where that is this instance's and nobody else's.
+    fn claims(&self) -> Option<Claims> {
         let by_name = self.is_meant_by_its_name();
-        self.candidates().filter(|node| node.instance.is_some() || by_name || self.goes_by_id(node)).max_by_key(|n| rank(n)).cloned()
+        let mut nodes: Vec<Arc<Node>> = Vec::new();
+        for node in self.candidates().filter(|node| node.instance.is_some() || by_name || self.goes_by_id(node)) {
+            if !nodes.iter().any(|known| known.uid == node.uid) {
+                nodes.push(Arc::clone(node));
+            }
+        }
+        let facts = self.known.instance.as_ref().and_then(|answer| answer.facts.as_ref());
+        claims::decide(nodes, facts, |node| self.is_for_us(node))
+    }
+
+    // Several Nodes claim the instance: EC2 may know which of them is its Node.
+    fn ask_which_node(&self) -> Option<Verdict> {
+        let given_up = self.known.received.plus(PATIENCE_WITH_CLAIMS);
+        let is_asked = self.known.instance.is_some() || self.now >= given_up;
+        let ask = || vec![self.question_of_instance(self.known.received.minus(OWNER_MEMORY))];
+        (!is_asked && self.claims()?.are_disputed).then(|| wait(ask(), Some(given_up)))
     }
 
     /// The Nodes that have the instance's id, or no id and its name.
@@ -254,7 +279,8 @@ impl Case<'_> {
 
     fn accept(&self, node: Arc<Node>, standing: Standing) -> Verdict {
         let state: Option<InstanceState> = proof::state(self.known);
-        Verdict::Accept(Accept { node, instance: self.interruption.instance.clone(), standing, state })
+        let others = self.claims().map(|claims| claims.others).unwrap_or_default();
+        Verdict::Accept(Accept { node, instance: self.interruption.instance.clone(), standing, state, others })
     }
 
     fn question_of_instance(&self, not_before: Moment) -> Question {
@@ -277,11 +303,6 @@ impl Case<'_> {
         let instance = self.known.instance.is_none().then(|| self.question_of_instance(self.known.received.minus(OWNER_MEMORY)));
         if let Some(instance) = instance { vec![instance] } else { self.question_of_group() }
     }
-}
-
-/// Of several Nodes of one instance the one that counts is the greatest.
-fn rank(node: &Arc<Node>) -> impl Ord + use<> {
-    (node.ready == Ready::True, node.created, node.name.clone())
 }
 
 fn wait(ask: Vec<Question>, until: Option<Moment>) -> Verdict {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unnecessary_wraps, reason = "what the helpers make goes into fields that are options")]
 
+mod claims;
 mod nodes;
 mod properties;
 mod stale;
@@ -85,6 +86,7 @@ fn node(name: &str, instance: Option<&str>) -> Node {
         ready_since: None,
         is_elsewhere: false,
         dns: Some(DNS.to_owned()),
+        address: None,
     }
 }
 
@@ -93,7 +95,7 @@ fn our_node() -> Arc<Node> {
 }
 
 fn facts(state: InstanceState, tags: BTreeMap<String, String>) -> InstanceFacts {
-    InstanceFacts { id: id(INSTANCE), state, launched: Some(now().minus(seconds(3600))), private_dns: None, tags }
+    InstanceFacts { id: id(INSTANCE), state, launched: Some(now().minus(seconds(3600))), private_dns: None, private_address: None, tags }
 }
 
 fn answer(facts: Option<InstanceFacts>) -> Option<InstanceAnswer> {

@@ -33,6 +33,31 @@ pub struct Accept {
     /// What EC2 says of the instance, where it was asked: over means no eviction and no wait. An instance that EC2 does not
     /// know any more is `terminated`.
     pub state: Option<InstanceState>,
+    /// What happens to other Nodes that claim the same instance.
+    pub others: OtherClaims,
+}
+
+/// What happens to other Nodes that claim the instance of an accepted interruption.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum OtherClaims {
+    /// No other Node claims it.
+    #[default]
+    None,
+    /// EC2 confirms the accepted Node: these are only cordoned.
+    Cordon(Vec<Arc<Node>>),
+    /// EC2 confirms none of them: these are drained as well, and the lifecycle action is completed when all are empty.
+    Drain(Vec<Arc<Node>>),
+}
+
+impl OtherClaims {
+    /// The other Nodes.
+    #[must_use]
+    pub fn nodes(&self) -> &[Arc<Node>] {
+        match self {
+            Self::None => &[],
+            Self::Cordon(nodes) | Self::Drain(nodes) => nodes,
+        }
+    }
 }
 
 /// How sure it is that an accepted interruption still holds.

@@ -80,6 +80,10 @@ reasons! {
     TestReceived [Normal] [Node]
         "A test event for its instance came. The message says what would be done were it real; nothing was."
         => "Nothing: it is the answer to [`sundown send-test`](commands.md#sundown-send-test).";
+    /// Several Nodes claim one instance.
+    DuplicateProviderID [Warning] [Node]
+        "The providerIDs of several nodes name the same instance, and that instance is interrupted. The message names the nodes, which of them is drained, and which is only cordoned."
+        => "Find out which node lies or was left behind, and delete it: [several nodes that claim one instance](security.md#several-nodes-that-claim-one-instance). Uncordon a node that was cordoned by mistake.";
     /// The eviction of a pod was accepted.
     Evicted [Normal] [Pod]
         "Its eviction was accepted: how long it has to stop. Only with `--pod-events=all`."

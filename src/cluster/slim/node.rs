@@ -99,5 +99,6 @@ pub(in crate::cluster) fn node(json: &str, keep: &KeepLabels) -> Result<Node, se
         ready,
         ready_since: condition.and_then(|c| moment(&c.last_transition_time)),
         dns: address("InternalDNS").or_else(|| address("Hostname")),
+        address: address("InternalIP"),
     })
 }

@@ -192,6 +192,7 @@ impl Foreman {
             span,
         };
         let over = course.is_over();
+        self.claims.begin(instance, &node.name);
         self.courses.insert(node.name.clone(), Box::new(course));
         self.set_limits(&node.name, limits);
         if let Some(course) = self.courses.get(&node.name) {
@@ -281,6 +282,7 @@ impl Foreman {
     /// Forgets a course.
     pub(super) fn close(&mut self, name: &NodeName) -> Option<Course> {
         let mut course = self.courses.remove(name)?;
+        self.claims.close(&course.instance, name, course.completing.take());
         if let (Some(trace), Some(tracer)) = (course.trace.take(), &self.term.outlets.tracer) {
             tracer.send(trace.finish(self.term.clock.now()));
         }
@@ -292,9 +294,14 @@ impl Foreman {
         self.feed.detach(name);
         let owed: Vec<OwedHook> = self.hook_nodes.iter().filter(|(_, n)| *n == name).map(|(o, _)| o.clone()).collect();
         for owed in owed {
-            self.hook_nodes.remove(&owed);
-            self.hook_facts.remove(&owed);
+            if let Some(other) = self.other_that_owes(&owed) {
+                self.hook_nodes.insert(owed, other);
+            } else {
+                self.hook_nodes.remove(&owed);
+                self.hook_facts.remove(&owed);
+            }
         }
+        self.complete_claimed();
         self.term.metrics.set_drains_active(self.courses.len());
         Some(*course)
     }

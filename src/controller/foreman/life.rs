@@ -194,7 +194,9 @@ impl Foreman {
         }
         if let Some(course) = self.close(name) {
             for owed in self.term.owed(&course.record, &course.instance) {
-                self.term.hooks.forget(&owed);
+                if self.other_that_owes(&owed).is_none() {
+                    self.term.hooks.forget(&owed);
+                }
             }
             self.term.board.ended(name, "void", self.term.clock.now());
             let took = self.term.clock.now().since_or_zero(course.take_up);
@@ -345,8 +347,8 @@ impl Foreman {
         if let Some(course) = self.courses.get(name) {
             notices::ended(&self.term, &course.node, &course.instance, &course.taken, outcome, took);
         }
-        let Some(course) = self.courses.get_mut(name) else { return };
-        course.completing = Some(release::start(&self.term, course, outcome));
+        self.release(name, outcome);
+        self.complete_claimed();
     }
 
     /// Nodes that went before this term with a record that was open: what they owe is completed from memory, as it would have been at

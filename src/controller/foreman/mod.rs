@@ -4,6 +4,7 @@
 //! words of the cases. It never waits for a call: what takes time is a task of its own whose result comes back as a [`Word`].
 //! See `docs/adr/0002-one-task-for-all-drains.md`.
 
+mod claims;
 mod course;
 mod hands;
 mod labels;
@@ -82,6 +83,7 @@ pub(super) struct Foreman {
     dispatcher: Dispatcher,
     hook_facts: BTreeMap<OwedHook, HookFacts>,
     hook_nodes: BTreeMap<OwedHook, NodeName>,
+    claims: claims::Claims,
     wakes: BTreeSet<(Moment, NodeName)>,
     /// Instances of Nodes without providerID, as DescribeInstances gave them.
     named: BTreeMap<NodeName, InstanceId>,
@@ -124,6 +126,7 @@ impl Foreman {
             dispatcher: Dispatcher::new(settings),
             hook_facts: BTreeMap::new(),
             hook_nodes: BTreeMap::new(),
+            claims: claims::Claims::default(),
             wakes: BTreeSet::new(),
             named: BTreeMap::new(),
             asking_name: BTreeSet::new(),
@@ -180,6 +183,7 @@ impl Foreman {
         match word {
             Word::Arrived => self.dispatch(DispatchInput::Arrived),
             Word::Settled => self.dispatch(DispatchInput::Settled),
+            Word::Claimed { instance, nodes } => self.claims.expect(instance, nodes, self.term.clock.now()),
             Word::Accepted { node, instance, over } => {
                 if node.instance.is_none() {
                     self.named.insert(node.name.clone(), instance);
@@ -190,14 +194,14 @@ impl Foreman {
                 }
             }
             Word::Hook(owed, facts) => {
-                let node = self.hook_nodes.get(&owed).cloned();
+                let nodes = self.claims.nodes(&owed.key.instance);
                 if self.hook_facts.len() >= MOST_FACTS {
                     // Hooks that were completed without a drain leave theirs behind.
                     let drained = &self.hook_nodes;
                     self.hook_facts.retain(|owed, _| drained.contains_key(owed));
                 }
                 self.hook_facts.insert(owed, facts);
-                if let Some(node) = node {
+                for node in nodes {
                     self.refresh_limits(&node);
                 }
             }
@@ -367,6 +371,7 @@ impl Foreman {
     fn regularly(&mut self) {
         let now = self.term.clock.now();
         self.look_for_unreachable();
+        self.complete_claimed();
         self.tell_blind(now);
         let all: Vec<NodeName> = self.courses.keys().cloned().collect();
         self.label_due(all.iter());

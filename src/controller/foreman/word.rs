@@ -15,6 +15,13 @@ pub(in crate::controller) enum Word {
     Arrived,
     /// One that arrived is decided, or its accept has failed once, or it waits for something else than a call.
     Settled,
+    /// Several Nodes claim one instance and are about to be accepted: they are drained together.
+    Claimed {
+        /// The instance.
+        instance: InstanceId,
+        /// All of these Nodes.
+        nodes: std::collections::BTreeSet<NodeName>,
+    },
     /// A Node's record was written by a case.
     Accepted {
         /// As it is now.

@@ -41,6 +41,7 @@ pub(super) fn node() -> Node {
         ready_since: None,
         is_elsewhere: false,
         dns: None,
+        address: None,
     }
 }
 

@@ -172,18 +172,6 @@ fn a_node_without_provider_id_goes_by_the_private_dns_name_or_the_instance_id() 
 }
 
 #[test]
-fn c39_of_two_nodes_with_the_same_instance_the_ready_one_counts_then_the_younger() {
-    let with = |name, ready, created: u64| Arc::new(Node { ready, created: Some(now().minus(seconds(created))), ..node(name, Some(INSTANCE)) });
-    for (nodes, expected) in [
-        (vec![with("a", Ready::True, 900), with("b", Ready::Unknown, 10)], "a"),
-        (vec![with("a", Ready::True, 900), with("b", Ready::True, 10)], "b"),
-        (vec![with("b", Ready::False, 10), with("a", Ready::Unknown, 900)], "b"),
-    ] {
-        assert_eq!(accepted(verdict(&spot(), &Knowledge { nodes, ..fresh() }, &policy())).0, expected);
-    }
-}
-
-#[test]
 fn kinds_that_are_not_acted_on_yet_are_deleted_and_counted() {
     let health = crate::domain::HealthNotice { event_arn: String::new(), communication_id: None, code: String::new(), starts: None, closed: false };
     for what in [What::Rebalance, What::Health(health), What::LaunchSuccessful { group: "my-asg".into() }] {

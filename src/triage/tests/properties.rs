@@ -36,6 +36,7 @@ fn instance_answers() -> impl Strategy<Value = InstanceAnswer> {
         state: state.parse().unwrap(),
         launched,
         private_dns,
+        private_address: None,
         tags,
     });
     (moments(), option::of(facts)).prop_map(|(at, facts)| InstanceAnswer { at, facts })

@@ -2,6 +2,7 @@
 
 mod bad;
 mod bodies;
+mod claims;
 mod dead_letters;
 mod dry;
 mod hooks;

@@ -1,0 +1,84 @@
+//! Accepting an interruption whose instance several Nodes claim (`triage/claims.rs` decides what happens to each).
+
+use tracing::warn;
+
+use super::{
+    accept::{self, Accepted, Tries},
+    context::Term,
+    foreman::Word,
+};
+use crate::{
+    cluster::{About, EventNote, EventReason, Problem, Severity},
+    domain::{Interruption, Moment, Node, NodeName},
+    record,
+    triage::{self, OtherClaims},
+};
+
+/// How often a Node is read again and patched again after a conflict.
+const TRIES: usize = 5;
+
+/// Accepts an interruption for its Node, and for every other Node that is drained with it. `None`: it did not succeed for one of
+/// them and is to be tried again.
+pub(super) async fn accept(
+    term: &Term,
+    interruption: &Interruption,
+    verdict: &triage::Accept,
+    happened: Moment,
+    sent: Option<Moment>,
+    tries: &mut Tries,
+) -> Option<Accepted> {
+    let others = verdict.others.nodes();
+    if !others.is_empty() {
+        warn_of(term, verdict);
+    }
+    if let OtherClaims::Drain(others) = &verdict.others {
+        // Before the first record is written: its drain may be over before the second has begun.
+        let nodes = others.iter().map(|node| node.name.clone()).chain([verdict.node.name.clone()]).collect();
+        term.tell(Word::Claimed { instance: verdict.instance.clone(), nodes });
+    }
+    let accepted = accept::accept(term, interruption, verdict, happened, sent, tries).await?;
+    for node in others {
+        if matches!(verdict.others, OtherClaims::Cordon(_)) {
+            cordon(term, node).await;
+        } else {
+            let verdict = triage::Accept { node: node.clone(), others: OtherClaims::None, ..verdict.clone() };
+            accept::accept(term, interruption, &verdict, happened, sent, tries).await?;
+        }
+    }
+    Some(accepted)
+}
+
+fn warn_of(term: &Term, verdict: &triage::Accept) {
+    let others: Vec<&NodeName> = verdict.others.nodes().iter().map(|node| &node.name).collect();
+    let names = others.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+    let (node, instance) = (&verdict.node.name, &verdict.instance);
+    let message = match verdict.others {
+        OtherClaims::Cordon(_) => {
+            format!("Several nodes claim instance {instance}. EC2 confirms {node}, which is drained. Only cordoned: {names}.")
+        }
+        _ => format!("Several nodes claim instance {instance} and EC2 confirms none of them. All are drained: {node}, {names}."),
+    };
+    if term.first_said(&format!("{instance} {node} {names}")) {
+        warn!(instance = %instance, node = %node, others = names, "{message}");
+    }
+    for name in others.into_iter().chain([node]) {
+        let (severity, reason) = (Severity::Warning, EventReason::DuplicateProviderID);
+        term.note(EventNote { about: About::Node(name.clone()), severity, reason, message: message.clone() });
+    }
+}
+
+/// Cordons a Node, and nothing else. A failure only leaves it schedulable: it is logged and not tried again.
+async fn cordon(term: &Term, node: &Node) {
+    let _gate = term.gate(&node.name).await;
+    let mut seen = term.nodes.get(&node.name).map(|node| (*node).clone());
+    for _ in 0..TRIES {
+        let Some(node) = seen.filter(|seen| seen.uid == node.uid && term.manages(seen)) else { return };
+        let Some(patch) = record::cordon(&node) else { return };
+        let Err(error) = term.nodes.patch(&node.name, &patch).await else { return };
+        if error.problem != Problem::Conflict {
+            warn!(node = %node.name, %error, "Cannot cordon a node that claims the instance of another node. It stays schedulable.");
+            return;
+        }
+        seen = term.nodes.fetch(&node.name).await.ok().flatten();
+    }
+}

@@ -1,0 +1,119 @@
+//! Several Nodes that claim one instance and are drained together: its lifecycle actions are completed when all of them are empty, or
+//! at the deadline of those that are not. Whatever one of these Nodes says of itself (a release, an earlier end in its record) must not
+//! end the drain of another, because its own kubelet can write that.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Foreman;
+use crate::{
+    controller::release::{self, Completing},
+    domain::{InstanceId, Moment, MomentExt, NodeName, OwedHook, seconds},
+    drain::Outcome,
+};
+
+/// How long a Node that is about to be accepted is waited for.
+const EXPECTED: std::time::Duration = seconds(30);
+
+/// Which Nodes are drained for which instance.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    /// The Nodes of the drains, releases included. Mostly one for each instance.
+    draining: BTreeMap<InstanceId, BTreeSet<NodeName>>,
+    /// Nodes that are about to be accepted together, and until when they are waited for.
+    expected: BTreeMap<InstanceId, (BTreeSet<NodeName>, Moment)>,
+    /// Nodes whose release waits for other Nodes.
+    held: BTreeSet<NodeName>,
+    /// Releases that wait for other Nodes, of drains that are forgotten: their own Node was deleted.
+    orphans: Vec<(InstanceId, NodeName, Completing)>,
+}
+
+impl Claims {
+    /// These Nodes are about to be accepted for one instance.
+    pub(super) fn expect(&mut self, instance: InstanceId, nodes: BTreeSet<NodeName>, now: Moment) {
+        self.expected.retain(|_, (_, until)| *until > now);
+        let begun = self.draining.get(&instance);
+        let nodes = nodes.into_iter().filter(|node| begun.is_none_or(|begun| !begun.contains(node))).collect();
+        self.expected.insert(instance, (nodes, now.plus(EXPECTED)));
+    }
+
+    /// The drain of a Node begins.
+    pub(super) fn begin(&mut self, instance: &InstanceId, node: &NodeName) {
+        self.draining.entry(instance.clone()).or_default().insert(node.clone());
+        if let Some((expected, _)) = self.expected.get_mut(instance) {
+            expected.remove(node);
+        }
+    }
+
+    /// The drain of a Node is forgotten. A release that waits for others is kept.
+    pub(super) fn close(&mut self, instance: &InstanceId, node: &NodeName, completing: Option<Completing>) {
+        if let Some(nodes) = self.draining.get_mut(instance) {
+            nodes.remove(node);
+            if nodes.is_empty() {
+                self.draining.remove(instance);
+            }
+        }
+        if let Some(completing) = completing.filter(Completing::is_held) {
+            self.orphans.push((instance.clone(), node.clone(), completing));
+        }
+    }
+
+    /// The Nodes that are drained for this instance.
+    pub(super) fn nodes(&self, instance: &InstanceId) -> Vec<NodeName> {
+        self.draining.get(instance).into_iter().flatten().cloned().collect()
+    }
+
+    /// Other Nodes of this instance that are about to be accepted.
+    fn expects_others(&self, instance: &InstanceId, node: &NodeName, now: Moment) -> bool {
+        let expected = self.expected.get(instance).filter(|(_, until)| *until > now);
+        expected.is_some_and(|(nodes, _)| nodes.iter().any(|other| other != node))
+    }
+}
+
+impl Foreman {
+    /// Another Node that claims the same instance is drained, or is about to be. A drain that is not paused ends at its deadline.
+    fn waits_for_others(&self, instance: &InstanceId, node: &NodeName) -> bool {
+        let is_draining = |name: &NodeName| self.courses.get(name).is_some_and(|course| course.drain.is_some());
+        let mut others = self.claims.draining.get(instance).into_iter().flatten().filter(|other| *other != node);
+        others.any(is_draining) || self.claims.expects_others(instance, node, self.term.clock.now())
+    }
+
+    /// Another drain of the same instance that owes this lifecycle action too.
+    pub(super) fn other_that_owes(&self, owed: &OwedHook) -> Option<NodeName> {
+        let owes = |name: &NodeName| {
+            let course = self.courses.get(name);
+            course.is_some_and(|course| self.term.owed(&course.record, &course.instance).contains(owed))
+        };
+        self.claims.draining.get(&owed.key.instance)?.iter().find(|name| owes(name)).cloned()
+    }
+
+    /// A drain has ended: starts its release, which completes when no other Node of the instance is drained any more.
+    pub(super) fn release(&mut self, name: &NodeName, outcome: &Outcome) {
+        let Some(instance) = self.courses.get(name).map(|course| course.instance.clone()) else { return };
+        let is_held = self.waits_for_others(&instance, name);
+        let others: BTreeSet<NodeName> = self.claims.nodes(&instance).into_iter().filter(|other| other != name).collect();
+        let of_others = others.iter().filter_map(|other| self.courses.get(other));
+        let shared = of_others.flat_map(|course| self.term.owed(&course.record, &course.instance)).collect();
+        let Some(course) = self.courses.get_mut(name) else { return };
+        if is_held {
+            self.claims.held.insert(name.clone());
+            course.span.in_scope(|| {
+                tracing::info!("Other nodes claim the instance and are not empty yet: its lifecycle action is completed after them.");
+            });
+        }
+        course.completing = Some(release::start(&self.term, course, outcome, shared, is_held));
+    }
+
+    /// Lets those releases complete that wait for no other Node any more.
+    pub(super) fn complete_claimed(&mut self) {
+        for name in std::mem::take(&mut self.claims.held) {
+            let Some(course) = self.courses.get(&name) else { continue };
+            if self.waits_for_others(&course.instance, &name) {
+                self.claims.held.insert(name);
+            } else if let Some(completing) = &course.completing {
+                completing.let_go();
+            }
+        }
+        let orphans = std::mem::take(&mut self.claims.orphans);
+        self.claims.orphans = orphans.into_iter().filter(|(instance, node, _)| self.waits_for_others(instance, node)).collect();
+    }
+}
