@@ -218,52 +218,22 @@ fn ctrl_c_ends_a_simulation_in_real_time_before_it_has_begun() {
 
 #[test]
 fn a_scenario_that_makes_no_sense_is_refused_with_the_reason() {
-    let one = "groups: [{ name: g, nodes: 2 }]";
-    let workload =
-        |kind: &str, more: &str| format!("{{ name: n, {one}, workloads: [{{ kind: {kind}, namespace: a, name: b, {more} }}], events: [] }}");
+    let event = "{ at: 1s, spot: { group: g, count: 1 } }";
+    let flags = |flags: &str| format!("{{ name: n, groups: [{{ name: g, nodes: 2 }}], events: [{event}], flags: {flags} }}");
     let cases = [
-        ("yaml", "groups: [", "cannot understand the scenario"),
-        ("field", "{ name: n, groups: [], events: [], colour: blue }", "colour"),
-        ("duration", "{ name: n, groups: [], events: [], until: soon }", "soon"),
-        ("group", &format!("{{ name: n, {one}, events: [{{ at: 1s, spot: {{ group: h, count: 1 }} }}] }}"), "the group `h`"),
-        ("workload", &format!("{{ name: n, {one}, events: [{{ at: 1s, spot: {{ group: g, count: 1, running: a/b }} }}] }}"), "the workload `a/b`"),
-        ("event", &format!("{{ name: n, {one}, events: [{{ at: 90s }}] }}"), "the event at 1m30s of the scenario says nothing that happens"),
-        ("twin", "{ name: n, groups: [{ name: g, nodes: 2 }, { name: g, nodes: 3 }], events: [] }", "two groups called `g`"),
-        ("brief", "{ name: n, groups: [{ name: g, nodes: 2, hook: { name: h, heartbeatTimeout: 29s } }], events: [] }", "heartbeatTimeout of 29s"),
-        ("long", "{ name: n, groups: [{ name: g, nodes: 2, hook: { name: h, heartbeatTimeout: 2h1s } }], events: [] }", "30s to 2h"),
-        (
-            "budget",
-            &format!(
-                "{{ name: n, {one}, workloads: [{{ kind: Deployment, namespace: a, name: b, budget: {{ minAvailable: 1, maxUnavailable: 1 }} }}], events: [] }}"
-            ),
-            "`a/b` must give one of minAvailable and maxUnavailable",
-        ),
-        ("unbound", &workload("Deployment", "budget: {}"), "`a/b` must give one of minAvailable and maxUnavailable"),
-        ("word", &workload("Deployment", "budget: { minAvailable: two }"), "gives \"two\" for minAvailable: use a number of pods, such as 2"),
-        ("text", &workload("StatefulSet", "budget: { maxUnavailable: \"50\" }"), "gives \"50\" for maxUnavailable"),
-        ("daemons", &workload("DaemonSet", "replicas: 3"), "the DaemonSet `a/b` has replicas"),
-        ("late", &format!("{{ name: n, {one}, events: [{{ at: 1h, spot: {{ group: g, count: 1 }} }}] }}"), "the event at 1h would never happen"),
-        (
-            "later",
-            &format!("{{ name: n, {one}, events: [{{ at: 90s, spot: {{ group: g, count: 1 }} }}], until: 1m }}"),
-            "the event at 1m30s would never happen, the scenario is over at 1m",
-        ),
-        (
-            "count",
-            &format!("{{ name: n, {one}, events: [{{ at: 1s, spot: {{ group: g, count: 3 }} }}] }}"),
-            "3 instances of the group `g`, which has 2",
-        ),
-        (
-            "flags",
-            &format!("{{ name: n, {one}, events: [], flags: [--no-such-flag] }}"),
-            "the flags of the scenario: unexpected argument '--no-such-flag'",
-        ),
-        ("value", &format!("{{ name: n, {one}, events: [], flags: [--max-pollers=99] }}"), "the flags of the scenario: --max-pollers"),
-        ("print", &format!("{{ name: n, {one}, events: [], flags: [--print-config] }}"), "--print-config prints nothing in a simulation"),
-        ("again", &format!("{{ name: n, {one}, events: [], flags: [--cluster-name=x] }}"), "--cluster-name"),
+        ("yaml", "groups: [".to_owned(), "is no valid YAML, line 1"),
+        ("field", "{ name: n, groups: [], events: [], colour: blue }".to_owned(), "there is no field colour"),
+        ("nodes", format!("{{ name: n, groups: [{{ name: g, nodes: 99999999 }}], events: [{event}] }}"), "groups[0].nodes is 99999999: use a number"),
+        ("events", "{ name: n, groups: [{ name: g, nodes: 2 }], events: [] }".to_owned(), "events has 0 entries"),
+        ("flags", flags("[--no-such-flag]"), "flags: unexpected argument '--no-such-flag'"),
+        ("value", flags("[--max-pollers=99]"), "flags: --max-pollers"),
+        ("print", flags("[--print-config]"), "flags: --print-config has no effect in a simulation"),
+        ("logs", flags("[--log-level, debug]"), "flags: --log-level has no effect in a simulation"),
+        ("metrics", flags("[\"--admin-listen=127.0.0.1:9\"]"), "flags: --admin-listen has no effect in a simulation"),
+        ("again", flags("[--cluster-name=x]"), "flags: --cluster-name is given by the simulation"),
     ];
     for (name, text, why) in cases {
-        let file = scenario(name, text);
+        let file = scenario(name, &text);
         let output = simulate(&["--scenario", file.to_str().unwrap()], &[]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{name}: {said}");

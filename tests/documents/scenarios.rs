@@ -50,7 +50,9 @@ fn every_field_of_a_scenario_is_on_the_page_and_every_one_on_the_page_exists() {
         ("Event", "## Events"),
         ("Instances", "## Instances"),
     ];
-    assert_eq!(structs(&source), sections.iter().map(|(name, _)| *name).collect());
+    let of_the_file: BTreeSet<&str> =
+        source.lines().filter_map(|line| line.strip_prefix("pub(super) struct ")).map(|rest| rest.trim_end_matches(" {")).collect();
+    assert_eq!(of_the_file, sections.iter().map(|(name, _)| *name).collect());
     for (name, heading) in sections {
         assert_eq!(first_column(&page, heading), fields(&source, name, camel), "{heading}");
     }

@@ -1,5 +1,6 @@
 //! `sundown simulate`: the service itself against an embedded AWS and an embedded Kubernetes.
 
+mod fields;
 mod pace;
 mod scenario;
 mod serve;

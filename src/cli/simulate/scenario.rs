@@ -1,57 +1,44 @@
-//! Scenarios: what is in the cluster, and what happens to it. The page `docs/scenarios.md` says it to people.
+//! Scenarios: what is in the cluster, and what happens to it. `docs/scenarios.md` documents every field.
 
-use std::{collections::BTreeSet, ops::RangeInclusive, path::Path, time::Duration};
+use std::{collections::BTreeSet, io::Read as _, ops::RangeInclusive, path::Path, time::Duration};
 
-use serde::{Deserialize, Deserializer};
-
-use crate::{
-    config::{duration_text, parse_duration},
-    domain::seconds,
-};
+use super::fields::{Field, Fields};
+use crate::{config::duration_text, domain::seconds};
 
 /// A scenario, read from YAML (or JSON, which is YAML).
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[derive(Debug, Clone)]
 pub(super) struct Scenario {
     /// In a few words.
     pub(super) name: String,
     /// Flags of `sundown run` that the service gets besides its queue and its cluster's name.
-    #[serde(default)]
     pub(super) flags: Vec<String>,
     /// The groups of nodes.
     pub(super) groups: Vec<Group>,
     /// What runs on them.
-    #[serde(default)]
     pub(super) workloads: Vec<Workload>,
     /// What happens, each at its time after the start.
     pub(super) events: Vec<Event>,
     /// It is over when everything has come to rest, at the latest then.
-    #[serde(default = "an_hour", deserialize_with = "duration")]
     pub(super) until: Duration,
 }
 
 /// An Auto Scaling group whose instances are nodes.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[derive(Debug, Clone)]
 pub(super) struct Group {
     pub(super) name: String,
     pub(super) nodes: usize,
-    #[serde(default)]
     pub(super) spot: bool,
-    #[serde(default)]
     pub(super) hook: Option<Hook>,
 }
 
 /// A terminate hook.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[derive(Debug, Clone)]
 pub(super) struct Hook {
     pub(super) name: String,
-    #[serde(deserialize_with = "duration")]
     pub(super) heartbeat_timeout: Duration,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Deployment,
     StatefulSet,
@@ -59,65 +46,47 @@ pub(super) enum Kind {
 }
 
 /// A workload with its pods' habits and its budget.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[derive(Debug, Clone)]
 pub(super) struct Workload {
     pub(super) kind: Kind,
     pub(super) namespace: String,
     pub(super) name: String,
     /// One where it is not said, as in Kubernetes; a DaemonSet has one pod a node.
-    #[serde(default)]
     pub(super) replicas: Option<usize>,
     /// Its pods run on nodes of this group only.
-    #[serde(default)]
     pub(super) group: Option<String>,
     /// `terminationGracePeriodSeconds`.
-    #[serde(default, deserialize_with = "some_duration")]
     pub(super) grace: Option<Duration>,
     /// How long its processes take to stop.
-    #[serde(default, deserialize_with = "some_duration")]
     pub(super) stop: Option<Duration>,
     /// From its start to being ready.
-    #[serde(default, deserialize_with = "some_duration")]
     pub(super) ready: Option<Duration>,
-    #[serde(default)]
     pub(super) budget: Option<Budget>,
 }
 
-/// A disruption budget over a workload's pods.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+/// A disruption budget over a workload's pods: one of the two.
+#[derive(Debug, Clone)]
 pub(super) struct Budget {
-    #[serde(default)]
     pub(super) min_available: Option<serde_json::Value>,
-    #[serde(default)]
     pub(super) max_unavailable: Option<serde_json::Value>,
 }
 
 /// Something that happens.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[derive(Debug, Clone)]
 pub(super) struct Event {
-    #[serde(deserialize_with = "duration")]
     pub(super) at: Duration,
-    #[serde(default)]
     pub(super) scale_in: Option<Instances>,
-    #[serde(default)]
     pub(super) spot: Option<Instances>,
-    #[serde(default)]
     pub(super) rebalance: Option<Instances>,
-    #[serde(default)]
     pub(super) stop: Option<Instances>,
 }
 
 /// So many instances of a group: those first that run a pod of the workload `running`, then the oldest.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[derive(Debug, Clone)]
 pub(super) struct Instances {
     pub(super) group: String,
     pub(super) count: usize,
     /// `NAMESPACE/NAME` of a workload.
-    #[serde(default)]
     pub(super) running: Option<String>,
 }
 
@@ -126,98 +95,148 @@ pub(super) struct Instances {
 pub(in crate::cli) enum ScenarioError {
     #[error("cannot read the scenario {path}")]
     Read { path: String, source: std::io::Error },
-    #[error("cannot understand the scenario {path}: {why} (the built-in one is in docs/scenarios/default.yaml)")]
-    Parse { path: String, why: String },
-    #[error("the scenario names the {what} `{name}`, which it does not have")]
-    NoSuch { what: &'static str, name: String },
-    #[error("the scenario has two groups called `{0}`: give each a name of its own")]
-    SameName(String),
-    #[error("the hook `{hook}` of the group `{group}` has a heartbeatTimeout of {}: AWS takes 30s to 2h", duration_text(*.given))]
-    Timeout { group: String, hook: String, given: Duration },
-    #[error("the DaemonSet `{0}` has replicas: take them away, it has one pod on each node")]
-    Replicas(String),
-    #[error("the budget of `{0}` must give one of minAvailable and maxUnavailable")]
-    NotOneBound(String),
-    #[error("the budget of `{workload}` gives {bound} for {field}: use a number of pods, such as 2, or a share of them, such as \"50%\"")]
-    Bound { workload: String, field: &'static str, bound: serde_json::Value },
-    #[error("the event at {} would never happen, the scenario is over at {}: raise `until`", duration_text(*.at), duration_text(*.until))]
-    TooLate { at: Duration, until: Duration },
-    #[error("the event at {} of the scenario is about {count} instances of the group `{group}`, which has {nodes}", duration_text(*.at))]
-    TooMany { at: Duration, group: String, count: usize, nodes: usize },
-    #[error("the event at {} of the scenario says nothing that happens: give it scaleIn, spot, rebalance or stop", duration_text(*.0))]
-    Nothing(Duration),
-    #[error("the flags of the scenario: {0}")]
+    #[error("the scenario {path} is larger than {} KiB", MOST_BYTES / 1024)]
+    TooLarge { path: String },
+    #[error("the scenario {path} is no valid YAML{at}. The built-in one, docs/scenarios/default.yaml, is an example")]
+    Syntax { path: String, at: String },
+    /// A field has a value that cannot be: its path, and what it may be.
+    #[error("the scenario is wrong: {0}")]
+    Field(String),
+    #[error("the scenario is wrong: flags: {0}")]
     Flags(String),
 }
 
+/// No scenario file is larger.
+const MOST_BYTES: u64 = 1024 * 1024;
+/// All nodes of a scenario, and all its pods, those of DaemonSets included: what a laptop has memory for.
+const NODES: RangeInclusive<usize> = 1..=5_000;
+const PODS: RangeInclusive<usize> = 1..=20_000;
+/// Entries of lists.
+const GROUPS: RangeInclusive<usize> = 1..=50;
+const WORKLOADS: RangeInclusive<usize> = 1..=200;
+const EVENTS: RangeInclusive<usize> = 1..=1_000;
+const FLAGS: RangeInclusive<usize> = 1..=100;
+/// Characters of the scenario's name, of a hook's, and of a flag.
+const LONGEST_NAME: usize = 200;
+const LONGEST_FLAG: usize = 1_000;
 /// What AWS takes (`PutLifecycleHook`).
 const HEARTBEAT_TIMEOUT: RangeInclusive<Duration> = seconds(30)..=seconds(7200);
+/// Habits of pods.
+const OF_A_POD: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_hours(24);
+/// AWS keeps a lifecycle action open for 48 hours at most.
+const UNTIL: RangeInclusive<Duration> = seconds(1)..=Duration::from_hours(72);
 
 const DEFAULT: &str = include_str!("../../../docs/scenarios/default.yaml");
 
 impl Scenario {
     /// The scenario in this file; the built-in one without a file.
     pub(super) fn load(path: Option<&Path>) -> Result<Self, ScenarioError> {
-        let (name, text) = match path {
-            None => ("(built in)".to_owned(), DEFAULT.to_owned()),
+        match path {
+            None => Self::read("(built in)", DEFAULT),
             Some(path) => {
                 let name = path.display().to_string();
-                let text = std::fs::read_to_string(path).map_err(|source| ScenarioError::Read { path: name.clone(), source })?;
-                (name, text)
+                let unreadable = |source| ScenarioError::Read { path: name.clone(), source };
+                let mut text = String::new();
+                std::fs::File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text)).map_err(unreadable)?;
+                if text.len() as u64 > MOST_BYTES {
+                    return Err(ScenarioError::TooLarge { path: name });
+                }
+                Self::read(&name, &text)
             }
-        };
-        let scenario: Self = serde_saphyr::from_str(&text).map_err(|e| ScenarioError::Parse { path: name, why: e.to_string() })?;
-        scenario.check()?;
-        scenario.check_values()?;
+        }
+    }
+
+    fn read(path: &str, text: &str) -> Result<Self, ScenarioError> {
+        let value = yaml(text).map_err(|error| {
+            let at = error.location().map(|at| format!(", line {}, column {}", at.line(), at.column()));
+            ScenarioError::Syntax { path: path.to_owned(), at: at.unwrap_or_default() }
+        })?;
+        let scenario = Self::of(&Field::whole(&value))?;
+        scenario.check_names()?;
+        scenario.check_size()?;
+        scenario.check_events()?;
         Ok(scenario)
     }
 
-    /// What it names is there.
-    fn check(&self) -> Result<(), ScenarioError> {
-        let mut groups: Vec<&String> = self.workloads.iter().filter_map(|w| w.group.as_ref()).collect();
-        let mut workloads: Vec<&String> = Vec::new();
-        for event in &self.events {
-            let some: Vec<&Instances> = [&event.scale_in, &event.spot, &event.rebalance, &event.stop].into_iter().flatten().collect();
-            if some.is_empty() {
-                return Err(ScenarioError::Nothing(event.at));
+    fn of(field: &Field<'_>) -> Result<Self, ScenarioError> {
+        let fields = field.fields(&["name", "flags", "groups", "workloads", "events", "until"])?;
+        let list = |name: &str, entries| fields.read(name, |field| field.list(entries)).map(Option::unwrap_or_default);
+        Ok(Self {
+            name: fields.get("name")?.text(LONGEST_NAME)?,
+            flags: list("flags", FLAGS)?.iter().map(|flag| flag.text(LONGEST_FLAG)).collect::<Result<_, _>>()?,
+            groups: fields.get("groups")?.list(GROUPS)?.iter().map(Group::of).collect::<Result<_, _>>()?,
+            workloads: list("workloads", WORKLOADS)?.iter().map(Workload::of).collect::<Result<_, _>>()?,
+            events: fields.get("events")?.list(EVENTS)?.iter().map(Event::of).collect::<Result<_, _>>()?,
+            until: fields.read("until", |until| until.duration(UNTIL))?.unwrap_or(Duration::from_hours(1)),
+        })
+    }
+
+    /// No two groups, and no two workloads, have one name, and each name that is referred to exists.
+    fn check_names(&self) -> Result<(), ScenarioError> {
+        let mut groups = BTreeSet::new();
+        for (n, group) in self.groups.iter().enumerate() {
+            if !groups.insert(&group.name) {
+                return Err(wrong(format!("groups[{n}].name is `{}`, as of an earlier group: give each a name of its own", group.name)));
             }
-            groups.extend(some.iter().map(|i| &i.group));
-            workloads.extend(some.iter().filter_map(|i| i.running.as_ref()));
         }
-        if let Some(name) = groups.into_iter().find(|name| !self.groups.iter().any(|g| g.name == **name)) {
-            return Err(ScenarioError::NoSuch { what: "group", name: name.clone() });
+        let mut workloads = BTreeSet::new();
+        for (n, workload) in self.workloads.iter().enumerate() {
+            let full = format!("{}/{}", workload.namespace, workload.name);
+            if let Some(group) = workload.group.as_ref().filter(|group| !groups.contains(group)) {
+                return Err(wrong(format!("workloads[{n}].group is `{group}`, which no group is called")));
+            }
+            if !workloads.insert(full.clone()) {
+                return Err(wrong(format!("workloads[{n}] is called {full}, as an earlier workload: give each a name of its own")));
+            }
         }
-        if let Some(name) = workloads.into_iter().find(|name| !self.workloads.iter().any(|w| w.is_called(name))) {
-            return Err(ScenarioError::NoSuch { what: "workload", name: name.clone() });
+        for (n, event) in self.events.iter().enumerate() {
+            for (what, some) in event.all() {
+                if !groups.contains(&some.group) {
+                    return Err(wrong(format!("events[{n}].{what}.group is `{}`, which no group is called", some.group)));
+                }
+                if let Some(running) = some.running.as_ref().filter(|running| !workloads.contains(*running)) {
+                    let remedy = "which no workload is called: use NAMESPACE/NAME of one";
+                    return Err(wrong(format!("events[{n}].{what}.running is `{running}`, {remedy}")));
+                }
+            }
         }
         Ok(())
     }
-}
 
-impl Scenario {
-    /// What it says is possible in AWS and in Kubernetes.
-    fn check_values(&self) -> Result<(), ScenarioError> {
-        let mut names = BTreeSet::new();
-        for group in &self.groups {
-            if !names.insert(&group.name) {
-                return Err(ScenarioError::SameName(group.name.clone()));
-            }
-            if let Some(hook) = group.hook.as_ref().filter(|h| !HEARTBEAT_TIMEOUT.contains(&h.heartbeat_timeout)) {
-                let (group, hook, given) = (group.name.clone(), hook.name.clone(), hook.heartbeat_timeout);
-                return Err(ScenarioError::Timeout { group, hook, given });
-            }
+    /// It has no more nodes and pods than there is memory for.
+    fn check_size(&self) -> Result<(), ScenarioError> {
+        let nodes: usize = self.groups.iter().map(|group| group.nodes).sum();
+        if !NODES.contains(&nodes) {
+            return Err(wrong(format!("all groups together have {nodes} nodes: use at most {}", NODES.end())));
         }
-        for workload in &self.workloads {
-            workload.check()?;
+        let of = |workload: &Workload| match workload.kind {
+            Kind::DaemonSet => {
+                let runs_on = |group: &&Group| workload.group.as_ref().is_none_or(|name| group.name == *name);
+                self.groups.iter().filter(runs_on).map(|group| group.nodes).sum()
+            }
+            Kind::Deployment | Kind::StatefulSet => workload.replicas.unwrap_or(1),
+        };
+        let pods: usize = self.workloads.iter().map(of).sum();
+        if pods > *PODS.end() {
+            return Err(wrong(format!("all workloads together have {pods} pods, those of DaemonSets included: use at most {}", PODS.end())));
         }
-        for event in &self.events {
+        Ok(())
+    }
+
+    /// Each event can happen.
+    fn check_events(&self) -> Result<(), ScenarioError> {
+        for (n, event) in self.events.iter().enumerate() {
             if event.at >= self.until {
-                return Err(ScenarioError::TooLate { at: event.at, until: self.until });
+                let (at, until) = (duration_text(event.at), duration_text(self.until));
+                return Err(wrong(format!("events[{n}].at is {at}, and the scenario is over at {until}: raise until, or let it happen earlier")));
             }
-            for some in [&event.scale_in, &event.spot, &event.rebalance, &event.stop].into_iter().flatten() {
-                if let Some(group) = self.groups.iter().find(|g| g.name == some.group && g.nodes < some.count) {
-                    let (group, nodes) = (group.name.clone(), group.nodes);
-                    return Err(ScenarioError::TooMany { at: event.at, group, count: some.count, nodes });
+            for (what, some) in event.all() {
+                if let Some(group) = self.groups.iter().find(|group| group.name == some.group && group.nodes < some.count) {
+                    let (count, nodes) = (some.count, group.nodes);
+                    return Err(wrong(format!(
+                        "events[{n}].{what}.count is {count}, and the group `{}` has {nodes} nodes: use 1 to {nodes}",
+                        group.name
+                    )));
                 }
             }
         }
@@ -225,25 +244,121 @@ impl Scenario {
     }
 }
 
+/// Reads YAML in which only `true` and `false` are booleans: a group may be called `n`.
+fn yaml(text: &str) -> Result<serde_json::Value, serde_saphyr::Error> {
+    serde_saphyr::from_str_with_options(text, serde_saphyr::options! { strict_booleans: true })
+}
+
+fn wrong(what: String) -> ScenarioError {
+    ScenarioError::Field(what)
+}
+
+impl Group {
+    fn of(field: &Field<'_>) -> Result<Self, ScenarioError> {
+        let fields = field.fields(&["name", "nodes", "spot", "hook"])?;
+        Ok(Self {
+            name: fields.get("name")?.name()?,
+            nodes: fields.get("nodes")?.count(NODES)?,
+            spot: fields.read("spot", |spot| spot.switch())?.unwrap_or_default(),
+            hook: fields.read("hook", |hook| Hook::of(&hook))?,
+        })
+    }
+}
+
+impl Hook {
+    fn of(field: &Field<'_>) -> Result<Self, ScenarioError> {
+        let fields = field.fields(&["name", "heartbeatTimeout"])?;
+        let heartbeat_timeout = fields.get("heartbeatTimeout")?.duration(HEARTBEAT_TIMEOUT)?;
+        Ok(Self { name: fields.get("name")?.text(LONGEST_NAME)?, heartbeat_timeout })
+    }
+}
+
 impl Workload {
-    /// Kubernetes would take it.
-    fn check(&self) -> Result<(), ScenarioError> {
-        let full = || format!("{}/{}", self.namespace, self.name);
-        if self.kind == Kind::DaemonSet && self.replicas.is_some() {
-            return Err(ScenarioError::Replicas(full()));
+    fn of(field: &Field<'_>) -> Result<Self, ScenarioError> {
+        let fields = field.fields(&["kind", "namespace", "name", "replicas", "group", "grace", "stop", "ready", "budget"])?;
+        let habit = |name: &str| fields.read(name, |field| field.duration(OF_A_POD));
+        let kind = Kind::of(&fields.get("kind")?)?;
+        if let Some(replicas) = fields.find("replicas").filter(|_| kind == Kind::DaemonSet) {
+            return Err(replicas.wrong("take it away, a DaemonSet has one pod on each node"));
         }
-        let Some(budget) = &self.budget else { return Ok(()) };
-        let (field, bound) = match (&budget.min_available, &budget.max_unavailable) {
-            (Some(bound), None) => ("minAvailable", bound),
-            (None, Some(bound)) => ("maxUnavailable", bound),
-            _ => return Err(ScenarioError::NotOneBound(full())),
+        let grace = habit("grace")?;
+        if let Some(field) = fields.find("grace").filter(|_| grace.is_some_and(|grace| grace.subsec_nanos() > 0)) {
+            return Err(field.wrong("use whole seconds, as Kubernetes does"));
+        }
+        Ok(Self {
+            kind,
+            namespace: fields.get("namespace")?.name()?,
+            name: fields.get("name")?.name()?,
+            replicas: fields.read("replicas", |replicas| replicas.count(PODS))?,
+            group: fields.read("group", |group| group.name())?,
+            grace,
+            stop: habit("stop")?,
+            ready: habit("ready")?,
+            budget: fields.read("budget", |budget| Budget::of(&budget))?,
+        })
+    }
+}
+
+impl Kind {
+    fn of(field: &Field<'_>) -> Result<Self, ScenarioError> {
+        match field.value().as_str() {
+            Some("Deployment") => Ok(Self::Deployment),
+            Some("StatefulSet") => Ok(Self::StatefulSet),
+            Some("DaemonSet") => Ok(Self::DaemonSet),
+            _ => Err(field.wrong("use Deployment, StatefulSet or DaemonSet")),
+        }
+    }
+}
+
+impl Budget {
+    fn of(field: &Field<'_>) -> Result<Self, ScenarioError> {
+        let fields = field.fields(&["minAvailable", "maxUnavailable"])?;
+        let bound = |fields: &Fields<'_>, name: &str| {
+            fields.read(name, |field| {
+                let remedy = "use a number of pods, such as 2, or a share of them, such as \"50%\"";
+                if is_bound(field.value()) { Ok(field.value().clone()) } else { Err(field.wrong(remedy)) }
+            })
         };
-        if is_bound(bound) { Ok(()) } else { Err(ScenarioError::Bound { workload: full(), field, bound: bound.clone() }) }
+        let (min_available, max_unavailable) = (bound(&fields, "minAvailable")?, bound(&fields, "maxUnavailable")?);
+        if min_available.is_some() == max_unavailable.is_some() {
+            return Err(fields.wrong("must have one of minAvailable and maxUnavailable"));
+        }
+        Ok(Self { min_available, max_unavailable })
+    }
+}
+
+impl Event {
+    fn of(field: &Field<'_>) -> Result<Self, ScenarioError> {
+        let fields = field.fields(&["at", "scaleIn", "spot", "rebalance", "stop"])?;
+        let instances = |name: &str| fields.read(name, |field| Instances::of(&field));
+        let event = Self {
+            at: fields.get("at")?.duration(Duration::ZERO..=*UNTIL.end())?,
+            scale_in: instances("scaleIn")?,
+            spot: instances("spot")?,
+            rebalance: instances("rebalance")?,
+            stop: instances("stop")?,
+        };
+        if event.all().next().is_none() {
+            return Err(fields.wrong("says nothing that happens: give it scaleIn, spot, rebalance or stop"));
+        }
+        Ok(event)
     }
 
-    /// `full` is `NAMESPACE/NAME`.
-    pub(super) fn is_called(&self, full: &str) -> bool {
-        full.split_once('/') == Some((self.namespace.as_str(), self.name.as_str()))
+    /// What happens to which instances.
+    fn all(&self) -> impl Iterator<Item = (&'static str, &Instances)> {
+        let all = [("scaleIn", &self.scale_in), ("spot", &self.spot), ("rebalance", &self.rebalance), ("stop", &self.stop)];
+        all.into_iter().filter_map(|(what, some)| Some((what, some.as_ref()?)))
+    }
+}
+
+impl Instances {
+    fn of(field: &Field<'_>) -> Result<Self, ScenarioError> {
+        let fields = field.fields(&["group", "count", "running"])?;
+        Ok(Self {
+            group: fields.get("group")?.name()?,
+            count: fields.get("count")?.count(NODES)?,
+            running: fields.read("running", |running| running.text(LONGEST_NAME))?,
+        })
     }
 }
 
@@ -251,23 +366,10 @@ impl Workload {
 fn is_bound(bound: &serde_json::Value) -> bool {
     let share = |text: &str| text.strip_suffix('%').filter(|n| n.bytes().all(|b| b.is_ascii_digit())).and_then(|n| n.parse::<u8>().ok());
     match bound {
-        serde_json::Value::Number(pods) => pods.as_u64().is_some_and(|n| i32::try_from(n).is_ok()),
+        serde_json::Value::Number(pods) => pods.as_u64().and_then(|n| usize::try_from(n).ok()).is_some_and(|n| n <= *PODS.end()),
         serde_json::Value::String(text) => share(text).is_some_and(|n| n <= 100),
         _ => false,
     }
-}
-
-fn an_hour() -> Duration {
-    Duration::from_hours(1)
-}
-
-fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    parse_duration(&text).map_err(serde::de::Error::custom)
-}
-
-fn some_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-    duration(deserializer).map(Some)
 }
 
 #[cfg(test)]
@@ -287,9 +389,115 @@ mod tests {
         assert!(error.contains("/nowhere/at-all.yaml"), "{error}");
     }
 
+    /// A scenario in which this is set: a JSON pointer to the field, and its value in YAML; an empty one takes it away.
+    fn with(changes: &[(&str, &str)]) -> Result<Scenario, ScenarioError> {
+        let text = "{ name: n, groups: [{ name: g, nodes: 3, hook: { name: h, heartbeatTimeout: 5m } }], \
+                    workloads: [{ kind: Deployment, namespace: a, name: b, replicas: 2, budget: { minAvailable: 1 } }], \
+                    events: [{ at: 1s, spot: { group: g, count: 1, running: a/b } }], until: 1h }";
+        let mut all = super::yaml(text).unwrap();
+        for (pointer, yaml) in changes {
+            let (parent, name) = pointer.rsplit_once('/').unwrap();
+            let parent = all.pointer_mut(parent).unwrap().as_object_mut().unwrap();
+            if yaml.is_empty() {
+                parent.remove(name);
+            } else {
+                parent.insert(name.to_owned(), super::yaml(yaml).unwrap());
+            }
+        }
+        Scenario::read("s.yaml", &all.to_string())
+    }
+
+    #[test]
+    fn each_field_that_is_wrong_is_named_with_what_it_may_be() {
+        with(&[]).unwrap();
+        let long = format!("\"{}\"", "x".repeat(201));
+        let many_pods = "[{ kind: Deployment, namespace: a, name: b, replicas: 20000 }, { kind: DaemonSet, namespace: a, name: d }]";
+        for (pointer, value, error) in [
+            ("/name", "", "name is missing"),
+            ("/name", "\"\"", "name is ``: use a text of 1 to 200 characters"),
+            ("/name", &long, "x…: use a text of 1 to 200 characters"),
+            ("/colour", "blue", "there is no field colour: use name, flags, groups, workloads, events, until"),
+            ("/groups", "[]", "groups has 0 entries: use 1 to 50"),
+            ("/groups", "3", "groups is 3: use a list"),
+            ("/groups", "", "groups is missing"),
+            ("/groups/0/nodes", "0", "groups[0].nodes is 0: use a number from 1 to 5000"),
+            ("/groups/0/nodes", "99999999", "groups[0].nodes is 99999999: use a number from 1 to 5000"),
+            ("/groups/0/nodes", "-1", "groups[0].nodes is -1: use a number from 1 to 5000"),
+            ("/groups/0/nodes", "2.5", "groups[0].nodes is 2.5: use a number from 1 to 5000"),
+            ("/groups/0/nodes", "many", "groups[0].nodes is `many`: use a number from 1 to 5000"),
+            ("/groups/0/nodes", "", "groups[0].nodes is missing"),
+            ("/groups/0/name", "Upper", "groups[0].name is `Upper`: use 1 to 63 lower-case letters"),
+            ("/groups/0/spot", "yes please", "groups[0].spot is `yes please`: use true or false"),
+            ("/groups/0/hook", "null", "groups[0].hook is empty: give it fields: name, heartbeatTimeout"),
+            ("/groups/0/hook/heartbeatTimeout", "29s", "groups[0].hook.heartbeatTimeout is `29s`: use a duration with its unit, from 30s to 2h"),
+            ("/groups/0/hook/heartbeatTimeout", "121m", "from 30s to 2h"),
+            ("/groups/0/hook/heartbeatTimeout", "300", "groups[0].hook.heartbeatTimeout is 300: use a duration with its unit"),
+            ("/workloads", "[]", "workloads has 0 entries: use 1 to 200"),
+            ("/workloads", many_pods, "all workloads together have 20003 pods, those of DaemonSets included: use at most 20000"),
+            ("/workloads/0/kind", "Job", "workloads[0].kind is `Job`: use Deployment, StatefulSet or DaemonSet"),
+            ("/workloads/0/kind", "DaemonSet", "workloads[0].replicas is 2: take it away"),
+            ("/workloads/0/replicas", "0", "workloads[0].replicas is 0: use a number from 1 to 20000"),
+            ("/workloads/0/replicas", "20001", "workloads[0].replicas is 20001: use a number from 1 to 20000"),
+            ("/workloads/0/namespace", "a_b", "workloads[0].namespace is `a_b`: use 1 to 63"),
+            ("/workloads/0/group", "other", "workloads[0].group is `other`, which no group is called"),
+            ("/workloads/0/grace", "25h", "workloads[0].grace is `25h`: use a duration with its unit, from 0s to 24h"),
+            ("/workloads/0/grace", "1500ms", "workloads[0].grace is `1500ms`: use whole seconds"),
+            ("/workloads/0/stop", "soon", "workloads[0].stop is `soon`: use a duration"),
+            ("/workloads/0/budget", "{}", "workloads[0].budget must have one of minAvailable and maxUnavailable"),
+            ("/workloads/0/budget/maxUnavailable", "1", "workloads[0].budget must have one of"),
+            ("/workloads/0/budget/minAvailable", "two", "workloads[0].budget.minAvailable is `two`: use a number of pods, such as 2"),
+            ("/workloads/0/budget/minAvailable", "20001", "workloads[0].budget.minAvailable is 20001: use a number of pods"),
+            ("/events", "[]", "events has 0 entries: use 1 to 1000"),
+            ("/events", "", "events is missing"),
+            ("/events/0/at", "1h", "events[0].at is 1h, and the scenario is over at 1h: raise until"),
+            ("/events/0/spot", "", "events[0] says nothing that happens: give it scaleIn, spot, rebalance or stop"),
+            ("/events/0/spot/count", "0", "events[0].spot.count is 0: use a number from 1"),
+            ("/events/0/spot/count", "4", "events[0].spot.count is 4, and the group `g` has 3 nodes: use 1 to 3"),
+            ("/events/0/spot/group", "h", "events[0].spot.group is `h`, which no group is called"),
+            ("/events/0/spot/running", "a/c", "events[0].spot.running is `a/c`, which no workload is called"),
+            ("/events/0/spot/speed", "3", "there is no field events[0].spot.speed: use group, count, running"),
+            ("/until", "0s", "until is `0s`: use a duration with its unit, from 1s to 72h"),
+            ("/until", "100000h", "until is `100000h`: use a duration with its unit, from 1s to 72h"),
+            ("/flags", "[]", "flags has 0 entries: use 1 to 100"),
+            ("/flags", "--dry-run", "flags is `--dry-run`: use a list"),
+        ] {
+            let said = with(&[(pointer, value)]).unwrap_err().to_string();
+            assert!(said.starts_with("the scenario is wrong: ") && said.contains(error), "{pointer} {value}: {said}");
+            for word in ["invalid type", "unknown field", "missing field", "expected", "serde"] {
+                assert!(!said.contains(word), "{pointer} {value}: {said}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_used_once_and_all_groups_together_have_a_bound() {
+        for (pointer, value, error) in [
+            ("/groups", "[{ name: g, nodes: 3 }, { name: g, nodes: 2 }]", "groups[1].name is `g`, as of an earlier group"),
+            ("/groups", "[{ name: g, nodes: 3000 }, { name: h, nodes: 3000 }]", "all groups together have 6000 nodes: use at most 5000"),
+            (
+                "/workloads",
+                "[{ kind: Deployment, namespace: a, name: b }, { kind: StatefulSet, namespace: a, name: b }]",
+                "workloads[1] is called a/b, as an earlier workload",
+            ),
+        ] {
+            let said = with(&[(pointer, value)]).unwrap_err().to_string();
+            assert!(said.contains(error), "{value}: {said}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_yaml_is_said_with_the_line() {
+        for (text, at) in [("groups: [", "line 1"), ("name: n\n  groups: [}\n", "line 2")] {
+            let said = Scenario::read("s.yaml", text).unwrap_err().to_string();
+            assert!(said.starts_with("the scenario s.yaml is no valid YAML, ") && said.contains(at), "{said}");
+        }
+        let said = Scenario::read("s.yaml", "").unwrap_err().to_string();
+        assert!(said.contains("the scenario is empty: give it fields: name"), "{said}");
+    }
+
     #[test]
     fn a_bound_is_a_number_of_pods_or_a_share_of_them() {
-        let of = |yaml: &str| serde_saphyr::from_str::<serde_json::Value>(yaml).unwrap();
+        let of = |text: &str| yaml(text).unwrap();
         for good in ["0", "2", "\"50%\"", "50%", "0%", "100%"] {
             assert!(is_bound(&of(good)), "{good}");
         }

@@ -208,12 +208,38 @@ fn add(world: &World, workload: &Workload) {
 /// The configuration that a person would give for this world.
 fn config(world: &World, scenario: &Scenario) -> Result<Config, ScenarioError> {
     let (url, cluster) = (world.queue_url(), world.cluster().to_owned());
+    check_flags(&scenario.flags)?;
     let all = ["--queue-url".to_owned(), url, "--cluster-name".to_owned(), cluster].into_iter().chain(scenario.flags.iter().cloned());
-    if let Some(flag) = scenario.flags.iter().find(|flag| flag.starts_with("--print-config")) {
-        return Err(ScenarioError::Flags(format!("{flag} prints nothing in a simulation: take it away")));
-    }
     let flags = RunArgs::from_flags(all).map_err(|e| ScenarioError::Flags(first_paragraph(&e.to_string())))?;
     flags.config(&|_| None).map_err(|e| ScenarioError::Flags(e.to_string()))
+}
+
+/// Flags that the simulation gives itself, flags of what a simulation does not have, and flags that end a run before it begins.
+fn check_flags(flags: &[String]) -> Result<(), ScenarioError> {
+    const GIVEN: [&str; 2] = ["--queue-url", "--cluster-name"];
+    const WITHOUT_EFFECT: [&str; 11] = [
+        "--region",
+        "--aws-endpoint-url",
+        "--kubeconfig",
+        "--context",
+        "--log-level",
+        "--log-format",
+        "--otlp-endpoint",
+        "--otlp-headers-file",
+        "--print-config",
+        "--trial",
+        "--trial-log",
+    ];
+    for flag in flags {
+        let name = flag.split('=').next().unwrap_or_default();
+        if GIVEN.contains(&name) {
+            return Err(ScenarioError::Flags(format!("{name} is given by the simulation: take it away")));
+        }
+        if WITHOUT_EFFECT.contains(&name) || name.starts_with("--webhook-") || name.ends_with("-listen") {
+            return Err(ScenarioError::Flags(format!("{name} has no effect in a simulation: take it away")));
+        }
+    }
+    Ok(())
 }
 
 /// What is wrong, without the usage of a command that nobody has called.
