@@ -120,7 +120,7 @@ async fn nodes_of_one_instance_are_given_up_at_their_deadline_together() {
     for (name, stop) in [("left", 1), ("right", 2_000)] {
         stage.world.kube.add_node(&NodeSpec::named(name).instance(id.clone()));
         let shape = PodShape { grace: Some(Duration::from_secs(3_600)), stop: Some(Duration::from_secs(stop)), ..PodShape::default() };
-        stage.world.kube.add_pod(&PodSpec::on(name, "shop", &format!("on-{name}")).shape(shape));
+        stage.world.kube.add_pod(&PodSpec::on(name, "shop", format!("on-{name}")).shape(shape));
     }
     let sundown = stage.settled(&["--drain-timeout", "200s", "--force-after", "never"]).await;
     stage.world.aws.terminate(&id, true);
