@@ -157,7 +157,7 @@ pub struct DrainArgs {
     /// How long a drain lasts at least, from the cordon, so that what was just scheduled is seen
     #[arg(long, env = "SUNDOWN_MIN_DRAIN_TIME", value_name = "DURATION", default_value = d::MIN_DRAIN_TIME, value_parser = parse_duration)]
     pub min_drain_time: Duration,
-    /// Evictions and deletes in flight over all drains, at most
+    /// Evictions in flight over all drains, at most, and a quarter more for deletes. Those that an admission webhook does not answer do not count: at most as many again
     #[arg(long, env = "SUNDOWN_MAX_EVICTIONS", value_name = "N", default_value = d::MAX_EVICTIONS, value_parser = parse_count)]
     pub max_evictions: usize,
     /// Evictions in flight for one disruption budget, at most

@@ -212,7 +212,8 @@ fn standing(parts: &Parts, keeper: &Arc<LeaseKeeper>, counting: &Counting, ident
         spawner: parts.spawner.clone(),
         observer: Arc::new(counting.clone()),
         gate: Arc::new(LeaderGate(guard.clone())),
-        settings: Settings::default(),
+        // As many as the dispatcher ever has under way (`drain::DispatchSettings`).
+        settings: Settings { orders: 2 * config.drain.max_in_flight, ..Settings::default() },
     });
     let labels: Vec<String> = parts.outlets.notifier.iter().flat_map(|n| n.labels().map(str::to_owned).collect::<Vec<_>>()).collect();
     let keep = KeepLabels::keys(config.ours.nodes.keys().chain(labels.iter().map(String::as_str)).chain(places::labels()));

@@ -8,10 +8,14 @@ use crate::domain::{Budget, BudgetKey, Moment, NodeName, Pod, PodUid, seconds};
 /// What the dispatcher keeps to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DispatchSettings {
-    /// Orders under way at any time, over all budgets.
+    /// Evictions under way at any time, and a quarter more if these are deletes. Requests of lanes that have had no answer for a second do
+    /// not count, as long as no more than twice as many are under way in all.
     pub in_flight: usize,
     /// Evictions under way under one budget, however much it allows.
     pub per_budget: usize,
+    /// Requests under way in a lane (a budget, a namespace's other pods, a namespace's deletes) before its first answer. Each answer adds
+    /// one; one that does not come in time brings the lane back to this.
+    pub first: usize,
     /// Evictions of a burst wait until no interruption has come in for this long…
     pub burst_quiet: Duration,
     /// …at the latest this long after its first accept, if one of it is urgent…
@@ -29,12 +33,33 @@ impl Default for DispatchSettings {
         Self {
             in_flight: 32,
             per_budget: 8,
+            first: 1,
             burst_quiet: Duration::from_millis(200),
             burst_urgent: Duration::from_millis(800),
             burst_relaxed: seconds(2),
             probe: seconds(30),
             seed: 0,
         }
+    }
+}
+
+/// How a pod is to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// By an eviction, when it is its turn.
+    Eviction,
+    /// By a delete, which waits for no budget and for no burst; but no eviction of it was sent yet, and if one can be sent at its turn,
+    /// that goes instead.
+    EvictionOrDelete,
+    /// By a delete, which waits for no budget and for no burst.
+    Delete,
+}
+
+impl By {
+    /// It waits among the deletes.
+    #[must_use]
+    pub const fn is_delete(self) -> bool {
+        matches!(self, Self::EvictionOrDelete | Self::Delete)
     }
 }
 
@@ -47,8 +72,8 @@ pub enum DispatchInput {
         node: NodeName,
         /// The pod.
         pod: Arc<Pod>,
-        /// It is to be deleted: that waits for no budget and for no burst.
-        delete: bool,
+        /// By what.
+        by: By,
     },
     /// † No order is wanted for this pod any more.
     Unwant {
@@ -117,6 +142,8 @@ pub enum DispatchEffect {
         node: NodeName,
         /// The pod.
         uid: PodUid,
+        /// An eviction was asked for, or there is room for one.
+        evict: bool,
     },
 }
 

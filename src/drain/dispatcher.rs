@@ -7,12 +7,12 @@ use std::{
 };
 
 use super::{
-    Class, DispatchEffect, DispatchInput, DispatchSettings, DispatchStatus,
+    By, Class, DispatchEffect, DispatchInput, DispatchSettings, DispatchStatus,
     gate::{Gate, Waits},
-    lane::{Head, LaneKey},
-    lanes::{Landing, Lanes},
+    lane::{Head, LaneKey, Reply, SILENT_AFTER},
+    lanes::{Bounds, Landing, Lanes},
     patience::Patience,
-    turn::TurnQueue,
+    slots::Slots,
     wanted::{Flight, NodeState, State, Wanted},
 };
 use crate::domain::{Budget, BudgetKey, Moment, MomentExt, NodeName, Pod, PodUid, seconds};
@@ -24,14 +24,13 @@ const SETTLED: Duration = seconds(3);
 /// The dispatcher over all drains, which alone lets orders go.
 #[derive(Debug)]
 pub struct Dispatcher {
-    cap: usize,
+    slots: Slots,
     patience: Patience,
     pods: BTreeMap<PodUid, Wanted>,
-    namespaces: BTreeMap<String, BTreeSet<PodUid>>,
+    namespaces: BTreeMap<Arc<str>, BTreeSet<PodUid>>,
     nodes: BTreeMap<NodeName, NodeState>,
     budgets: BTreeMap<Arc<BudgetKey>, Budget>,
     lanes: Lanes,
-    deletes: TurnQueue,
     flights: BTreeMap<PodUid, Flight>,
     /// When which parked pod is tried again by time alone.
     timers: BTreeSet<(Moment, PodUid)>,
@@ -45,15 +44,17 @@ impl Dispatcher {
     #[must_use]
     pub fn new(settings: DispatchSettings) -> Self {
         let waits = Waits { quiet: settings.burst_quiet, urgent: settings.burst_urgent, relaxed: settings.burst_relaxed };
+        let slots = Slots::new(settings.in_flight);
+        let bounds =
+            Bounds { per_budget: settings.per_budget, first: settings.first.max(1), most: slots.for_deletes(), suspects: slots.for_suspects() };
         Self {
-            cap: settings.in_flight.max(1),
+            slots,
             patience: Patience::new(settings.probe, settings.seed),
             pods: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             nodes: BTreeMap::new(),
             budgets: BTreeMap::new(),
-            lanes: Lanes::new(settings.per_budget),
-            deletes: TurnQueue::default(),
+            lanes: Lanes::new(bounds),
             flights: BTreeMap::new(),
             timers: BTreeSet::new(),
             gate: Gate::new(waits),
@@ -65,7 +66,7 @@ impl Dispatcher {
     /// Takes an input and says which orders go now.
     pub fn step(&mut self, now: Moment, input: DispatchInput) -> Vec<DispatchEffect> {
         match input {
-            DispatchInput::Want { node, pod, delete } => self.want(now, node, pod, delete),
+            DispatchInput::Want { node, pod, by } => self.want(now, node, pod, by),
             DispatchInput::Unwant { uid } => self.forget(&uid),
             DispatchInput::Turn { node, turn } => self.change_node(&node, |n| n.turn = turn),
             DispatchInput::Closed { node } => self.close(&node),
@@ -81,7 +82,7 @@ impl Dispatcher {
             DispatchInput::Paused { .. } | DispatchInput::Tick => {}
         }
         self.pass_time(now);
-        self.let_go()
+        self.let_go(now)
     }
 
     /// When it wants a [`DispatchInput::Tick`].
@@ -118,58 +119,85 @@ impl Dispatcher {
     }
 
     /// Lets go what may: deletes first, then evictions, each in the order of turns.
-    fn let_go(&mut self) -> Vec<DispatchEffect> {
+    fn let_go(&mut self, now: Moment) -> Vec<DispatchEffect> {
         let mut gone = Vec::new();
-        while !self.paused && self.flights.len() < self.cap {
-            let next = match self.overloaded_until {
-                None => self.deletes.first_pod().or_else(|| self.lanes.next()),
-                // What would come too late after the pause does not wait for it.
-                Some(until) => self.deletes.first_pod_due(until),
-            };
-            let Some(uid) = next else { break };
+        while let Some(uid) = self.next() {
             self.leave_queue(&uid);
+            let Some(lane) = self.pods.get(&uid).map(|wanted| self.lane_of_order(wanted)) else { break };
+            let version = self.lanes.launched(now, &lane);
             let Some(wanted) = self.pods.get_mut(&uid) else { break };
             wanted.state = State::UnderWay;
             (wanted.again, wanted.soon) = (false, None);
-            let lane = (!wanted.delete).then(|| wanted.lane.clone());
-            let version = lane.as_ref().and_then(|lane| self.lanes.launched(lane));
-            if let Some(node) = self.nodes.get_mut(&wanted.node).filter(|_| lane.is_some()) {
+            let evict = !lane.is_delete();
+            if let Some(node) = self.nodes.get_mut(&wanted.node).filter(|_| evict) {
                 node.started = true;
             }
-            gone.push(DispatchEffect::Go { node: wanted.node.clone(), uid: uid.clone() });
-            self.flights.insert(uid, Flight { pod: wanted.pod.clone(), lane, version });
+            gone.push(DispatchEffect::Go { node: wanted.node.clone(), uid: uid.clone(), evict });
+            self.flights.insert(uid, Flight { pod: wanted.pod.clone(), lane, sent: now, version });
         }
         gone
     }
 
-    fn land(&mut self, now: Moment, uid: &PodUid, landing: impl FnOnce(Option<u64>) -> Landing) -> bool {
-        let Some(flight) = self.flights.remove(uid) else { return false };
-        if let Some(lane) = &flight.lane {
-            self.lanes.landed(now, lane, &flight.pod, landing(flight.version));
+    /// The pod whose turn it is, if there is a slot for it.
+    fn next(&self) -> Option<PodUid> {
+        let (counted, all) = (self.lanes.counted(), self.flights.len());
+        let delete = || Some(()).filter(|()| self.slots.has_room_for_delete(counted, all));
+        match self.overloaded_until {
+            _ if self.paused => None,
+            None => delete().and_then(|()| self.lanes.next_delete()).or_else(|| {
+                let (uid, urgent) = self.lanes.next_eviction()?;
+                Some(uid).filter(|_| self.slots.has_room_for_eviction(urgent, counted, all))
+            }),
+            // What would come too late after the pause does not wait for it.
+            Some(until) => delete().and_then(|()| self.lanes.next_delete_due(until)),
         }
-        true
+    }
+
+    /// The lane in which the order of a pod goes now. One that was never evicted is, where its lane of evictions has room.
+    fn lane_of_order(&self, wanted: &Wanted) -> LaneKey {
+        if wanted.by == By::EvictionOrDelete && self.overloaded_until.is_none() {
+            let lane = self.lane_of(&wanted.pod, By::Eviction);
+            if self.lanes.has_room(&lane) {
+                return lane;
+            }
+        }
+        wanted.lane.clone()
+    }
+
+    /// An order is over. Whether it was an eviction; `None`: no such order is under way.
+    fn land(&mut self, now: Moment, uid: &PodUid, class: Option<Class>) -> Option<bool> {
+        let flight = self.flights.remove(uid)?;
+        let reply = match class {
+            None => Reply::Withdrawn,
+            Some(Class::Transient) if flight.sent.plus(SILENT_AFTER) <= now => Reply::TimedOut,
+            Some(_) => Reply::Answered,
+        };
+        let landing = match class {
+            Some(Class::Accepted) => Landing::Used,
+            Some(Class::Budget | Class::BudgetLagging { .. } | Class::BudgetBroken) => Landing::Refused(flight.version),
+            _ => Landing::Other,
+        };
+        self.lanes.landed(now, &flight.lane, &flight.pod, reply, landing);
+        Some(!flight.lane.is_delete())
     }
 
     fn answered(&mut self, now: Moment, uid: &PodUid, class: Class) {
-        let evicted = self.flights.get(uid).is_some_and(|f| f.lane.is_some());
-        let landed = self.land(now, uid, |version| match class {
-            Class::Accepted => Landing::Used,
-            Class::Budget | Class::BudgetLagging { .. } | Class::BudgetBroken => Landing::Refused(version),
-            _ => Landing::Other,
-        });
+        let landed = self.land(now, uid, Some(class));
         if let Class::Overload { retry_after } = class {
             self.overloaded_until = self.overloaded_until.max(Some(now.plus(retry_after)));
         }
-        let Some(wanted) = self.pods.get_mut(uid).filter(|w| landed && w.state == State::UnderWay) else { return };
+        let Some(evicted) = landed else { return };
+        let Some(wanted) = self.pods.get_mut(uid).filter(|w| w.state == State::UnderWay) else { return };
         if class == Class::Accepted {
             self.forget(uid);
             return;
         }
         // Of a pod that is gone its drain says at once that nothing is wanted any more; unless it knows better.
         let passing = matches!(class, Class::Transient | Class::Unauthorized | Class::Conflict | Class::Gone | Class::OtherUid);
-        let wait = self.patience.wait(class, wanted.tries, wanted.delete);
+        let delete = wanted.by.is_delete();
+        let wait = self.patience.wait(class, wanted.tries, delete);
         // It is to be deleted by now: how its eviction failed is no reason to wait with that.
-        let passing = passing && !(evicted && wanted.delete);
+        let passing = passing && !(evicted && delete);
         wanted.tries = if passing { wanted.tries.saturating_add(1) } else { 0 };
         let on_budget = matches!(class, Class::Budget | Class::BudgetLagging { .. } | Class::BudgetBroken);
         wanted.state = match wait {
@@ -183,7 +211,7 @@ impl Dispatcher {
     }
 
     fn withdrawn(&mut self, now: Moment, uid: &PodUid) {
-        if !self.land(now, uid, |_| Landing::Other) {
+        if self.land(now, uid, None).is_none() {
             return;
         }
         match self.pods.get_mut(uid) {
@@ -198,30 +226,31 @@ impl Dispatcher {
 
     // ---- what is wanted ----
 
-    fn want(&mut self, now: Moment, node: NodeName, pod: Arc<Pod>, delete: bool) {
+    fn want(&mut self, now: Moment, node: NodeName, pod: Arc<Pod>, by: By) {
         let uid = pod.uid.clone();
-        let lane = self.lane_of(&pod);
+        let (lane, delete) = (self.lane_of(&pod, by), by.is_delete());
         let under_way = self.flights.contains_key(&uid);
         let Some(wanted) = self.pods.get(&uid) else {
             let place = self.nodes.entry(node.clone()).or_default();
             place.pods.insert(uid.clone());
             place.join(&lane);
-            self.namespaces.entry(pod.key.namespace.clone()).or_default().insert(uid.clone());
+            let namespace = self.namespace(&pod.key.namespace);
+            self.namespaces.entry(namespace).or_default().insert(uid.clone());
             let state = if under_way { State::UnderWay } else { State::Ready };
-            self.pods.insert(uid.clone(), Wanted { node, pod, delete, lane, state, tries: 0, again: under_way, soon: None });
+            self.pods.insert(uid.clone(), Wanted { node, pod, by, lane, state, tries: 0, again: under_way, soon: None });
             self.enter_queue(&uid);
             return;
         };
         let other = wanted.pod.phase != pod.phase || wanted.pod.labels != pod.labels;
-        let helps = wanted.delete != delete || (other || !wanted.pod.ready && pod.ready) && !delete;
+        let helps = wanted.by != by || (other || !wanted.pod.ready && pod.ready) && !delete;
         let failed = wanted.pod.ready && !pod.ready && !delete;
         self.leave_queue(&uid);
         if let Some(wanted) = self.pods.get_mut(&uid) {
             wanted.pod = pod;
-            if wanted.delete != delete {
+            if wanted.by != by {
                 wanted.tries = 0;
             }
-            wanted.delete = delete;
+            wanted.by = by;
         }
         self.move_to_lane(&uid, lane);
         if helps {
@@ -240,10 +269,11 @@ impl Dispatcher {
             node.pods.remove(uid);
             node.leave(&wanted.lane);
         }
-        if let Some(pods) = self.namespaces.get_mut(&wanted.pod.key.namespace) {
+        let namespace = wanted.pod.key.namespace.as_str();
+        if let Some(pods) = self.namespaces.get_mut(namespace) {
             pods.remove(uid);
             if pods.is_empty() {
-                self.namespaces.remove(&wanted.pod.key.namespace);
+                self.namespaces.remove(namespace);
             }
         }
     }
@@ -262,14 +292,14 @@ impl Dispatcher {
     fn enter_queue(&mut self, uid: &PodUid) {
         let Some(wanted) = self.pods.get(uid) else { return };
         let Some(node) = self.nodes.get(&wanted.node) else { return };
+        let turn = node.turn_in(&wanted.lane);
         match wanted.state {
             State::UnderWay => {}
-            State::Ready if wanted.delete => self.deletes.add(&wanted.node, node.deleting(), &wanted.pod),
-            State::Ready => self.lanes.add(&wanted.lane, Head::Fresh, &wanted.node, node.evicting(), &wanted.pod),
+            State::Ready => self.lanes.add(&wanted.lane, Head::Fresh, &wanted.node, turn, &wanted.pod),
             State::Parked { until, on_budget } => {
                 self.timers.insert((until, uid.clone()));
-                if on_budget && !wanted.delete {
-                    self.lanes.add(&wanted.lane, Head::Parked, &wanted.node, node.evicting(), &wanted.pod);
+                if on_budget && !wanted.by.is_delete() {
+                    self.lanes.add(&wanted.lane, Head::Parked, &wanted.node, turn, &wanted.pod);
                 }
             }
         }
@@ -285,11 +315,7 @@ impl Dispatcher {
                 self.timers.remove(&(until, uid.clone()));
             }
         }
-        if wanted.delete {
-            self.deletes.remove(&wanted.node, &wanted.pod);
-        } else {
-            self.lanes.remove(&wanted.lane, &wanted.node, &wanted.pod);
-        }
+        self.lanes.remove(&wanted.lane, &wanted.node, &wanted.pod);
     }
 
     /// Something happened that could help: a parked pod need not wait any more, and one under way need not wait if it is refused.
@@ -334,15 +360,14 @@ impl Dispatcher {
     /// Changes what is known of a node, and its place wherever its pods wait.
     fn change_node(&mut self, name: &NodeName, f: impl FnOnce(&mut NodeState)) {
         let node = self.nodes.entry(name.clone()).or_default();
-        let before = (node.evicting(), node.deleting());
+        let before = (node.turn, node.paused, node.held);
         f(node);
-        if before == (node.evicting(), node.deleting()) {
+        if before == (node.turn, node.paused, node.held) {
             return;
         }
         for lane in node.lanes.keys() {
-            self.lanes.set_turn(lane, name, node.evicting());
+            self.lanes.set_turn(lane, name, node.turn_in(lane));
         }
-        self.deletes.set_turn(name, node.deleting());
     }
 
     fn accepted(&mut self, now: Moment, name: &NodeName, urgent: bool) {
@@ -355,14 +380,22 @@ impl Dispatcher {
 
     // ---- budgets ----
 
-    fn lane_of(&self, pod: &Pod) -> LaneKey {
+    /// A namespace's name, of which all that need it share one.
+    fn namespace(&self, name: &str) -> Arc<str> {
+        self.namespaces.get_key_value(name).map_or_else(|| Arc::from(name), |(shared, _)| shared.clone())
+    }
+
+    fn lane_of(&self, pod: &Pod, by: By) -> LaneKey {
         let namespace = &pod.key.namespace;
+        if by.is_delete() {
+            return LaneKey::Delete(self.namespace(namespace));
+        }
         let first = BudgetKey { namespace: namespace.clone(), name: String::new() };
         let mut matching = self.budgets.range(first..).take_while(|(key, _)| key.namespace == *namespace).filter(|(_, b)| b.selects(pod));
         match (matching.next(), matching.next()) {
-            (None, _) => LaneKey::Free,
+            (None, _) => LaneKey::Free(self.namespace(namespace)),
             (Some((key, _)), None) => LaneKey::Budget(key.clone()),
-            (Some(_), Some(_)) => LaneKey::Tangled,
+            (Some(_), Some(_)) => LaneKey::Tangled(self.namespace(namespace)),
         }
     }
 
@@ -376,7 +409,7 @@ impl Dispatcher {
             self.sort_anew(&budget.key.namespace, |pod| budget.selects(pod) || before.as_ref().is_some_and(|b| b.selects(pod)));
         } else if spec_is_new {
             // A pod that two budgets count is refused before any status is looked at, so that only their specs matter to it.
-            let tangled = |w: &Wanted| w.lane == LaneKey::Tangled && budget.selects(&w.pod);
+            let tangled = |w: &Wanted| matches!(w.lane, LaneKey::Tangled(_)) && budget.selects(&w.pod);
             for uid in self.in_namespace(&budget.key.namespace, tangled) {
                 self.wake(&uid);
             }
@@ -402,7 +435,7 @@ impl Dispatcher {
     /// The budgets of a namespace count other pods than before: those concerned get their lane anew, and need not wait.
     fn sort_anew(&mut self, namespace: &str, concerned: impl Fn(&Pod) -> bool) {
         for uid in self.in_namespace(namespace, |w| concerned(&w.pod)) {
-            let Some(lane) = self.pods.get(&uid).map(|w| self.lane_of(&w.pod)) else { continue };
+            let Some(lane) = self.pods.get(&uid).map(|w| self.lane_of(&w.pod, w.by)) else { continue };
             self.leave_queue(&uid);
             self.move_to_lane(&uid, lane);
             self.ready(&uid);

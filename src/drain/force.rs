@@ -49,8 +49,8 @@ pub(super) const SHORTEST: Duration = seconds(1);
 /// So long an eviction has to be answered where its pod may be deleted already, but need not be yet: evictions under one budget hinder each
 /// other in the API server, half a second for each conflict, and one that is slowly granted must not be taken for a hung one…
 const FAIR: Duration = seconds(6);
-/// …and so long at least, however near the deadline is.
-const LEAST: Duration = seconds(2);
+/// …and so long at least, however near the deadline is. So long, too, a pod that may be deleted waits for a slot for its first eviction.
+pub(super) const LEAST: Duration = seconds(2);
 
 /// Until when the answer to an eviction that is sent now is waited for: then the pod is to be deleted, which must not wait for one. `None`: as
 /// long as for any call.

@@ -1,32 +1,70 @@
-//! A lane: the pods that one disruption budget counts, and how many of them may go at once.
+//! A lane: pods whose requests are likely to have the same fate, and how many of them may go at once.
+//!
+//! The evictions of one disruption budget are a lane, those of a namespace's other pods, and the deletes of a namespace: an admission
+//! webhook that does not answer is asked for some of these, and must not hold up the others.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::turn::{Place, TurnQueue};
-use crate::domain::{Budget, BudgetKey, Moment, Phase, Pod};
+use crate::domain::{Budget, BudgetKey, Moment, MomentExt, Phase, Pod, seconds};
+
+/// A lane with requests under way that has had no answer for this long is silent: its requests do not count towards the slots that all
+/// share. The API server answers an eviction within milliseconds, unless an admission webhook keeps it waiting.
+pub(super) const SILENT_AFTER: Duration = seconds(1);
+
+/// The requests that a lane may have under way while it is silent, or after a request that had no answer in time.
+pub(super) const SUSPECT_AT_MOST: usize = 4;
 
 /// Which lane.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LaneKey {
-    /// No budget counts the pod, as far as is known.
-    Free,
-    /// This one.
+    /// Evictions of pods of this namespace that no budget counts, as far as is known.
+    Free(Arc<str>),
+    /// Evictions of pods that this budget counts.
     Budget(Arc<BudgetKey>),
-    /// More than one: the API refuses to evict such a pod.
-    Tangled,
+    /// Evictions of pods of this namespace that more than one budget counts: the API refuses to evict such a pod.
+    Tangled(Arc<str>),
+    /// Deletes of pods of this namespace.
+    Delete(Arc<str>),
+}
+
+impl LaneKey {
+    /// Its requests are deletes, which wait for no budget and no burst.
+    pub(super) const fn is_delete(&self) -> bool {
+        matches!(self, Self::Delete(_))
+    }
+}
+
+/// How an answer came, as far as its lane is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reply {
+    /// An answer, whatever it says.
+    Answered,
+    /// None in time, or an error of the API server after a long wait.
+    TimedOut,
+    /// The request was not sent.
+    Withdrawn,
 }
 
 /// A lane.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Lane {
     /// Pods that are to be tried in any case: never tried yet, or something of their own changed, or their wait is over.
     pub(super) fresh: TurnQueue,
     /// Pods that the budget refused: tried as soon as it has room.
     pub(super) parked: TurnQueue,
-    /// Evictions under way.
+    /// Requests under way.
     pub(super) in_flight: usize,
-    /// The place that this lane has among all; kept here by the dispatcher.
-    pub(super) place: Option<Place>,
+    /// How many requests may be under way: few before the first answer, one more with each.
+    window: usize,
+    /// Since when requests are under way without an answer to any; `None`: none is under way.
+    waiting_since: Option<Moment>,
+    /// That has lasted for [`SILENT_AFTER`].
+    silent: bool,
+    /// A request had no answer in time, and none was answered since.
+    timed_out: bool,
+    /// The place that this lane has among all, and whether it was suspect then; kept here by [`super::lanes::Lanes`].
+    pub(super) place: Option<(Place, bool)>,
     /// What the budget allows; `None` in a lane without one.
     pub(super) allowance: Option<Allowance>,
 }
@@ -39,9 +77,78 @@ pub(super) enum Head {
 }
 
 impl Lane {
-    /// When it gives up waiting for its budget's status to show what it used.
+    /// A lane without a pod, in which this many requests may be under way before the first answer.
+    pub(super) fn new(window: usize) -> Self {
+        Self {
+            fresh: TurnQueue::default(),
+            parked: TurnQueue::default(),
+            in_flight: 0,
+            window,
+            waiting_since: None,
+            silent: false,
+            timed_out: false,
+            place: None,
+            allowance: None,
+        }
+    }
+
+    /// When it is to be looked at: its budget's status did not show what it used, or it falls silent.
     pub(super) fn timer(&self) -> Option<Moment> {
-        self.allowance.as_ref().and_then(|a| a.unseen_until)
+        let unseen = self.allowance.as_ref().and_then(|a| a.unseen_until);
+        let silent = self.waiting_since.filter(|_| !self.silent).map(|since| since.plus(SILENT_AFTER));
+        unseen.into_iter().chain(silent).min()
+    }
+
+    /// Time has passed.
+    pub(super) fn pass_time(&mut self, now: Moment) {
+        if let Some(allowance) = &mut self.allowance {
+            allowance.forget_unseen(now);
+        }
+        self.silent |= self.waiting_since.is_some_and(|since| since.plus(SILENT_AFTER) <= now);
+    }
+
+    /// A request was sent.
+    pub(super) fn launched(&mut self, now: Moment) {
+        self.in_flight += 1;
+        self.waiting_since.get_or_insert(now);
+    }
+
+    /// A request is over. `start` and `most`: the bounds of the window.
+    pub(super) fn landed(&mut self, now: Moment, reply: Reply, start: usize, most: usize) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        match reply {
+            Reply::Answered => {
+                self.window = (self.window + 1).min(most);
+                self.waiting_since = Some(now);
+                (self.silent, self.timed_out) = (false, false);
+            }
+            Reply::TimedOut => {
+                self.window = start;
+                self.timed_out = true;
+            }
+            Reply::Withdrawn => {}
+        }
+        if self.in_flight == 0 {
+            self.waiting_since = None;
+            self.silent = false;
+        }
+    }
+
+    /// No answer comes, or none came in time.
+    pub(super) const fn is_suspect(&self) -> bool {
+        self.silent || self.timed_out
+    }
+
+    /// Its requests that take slots from others.
+    pub(super) const fn counted(&self) -> usize {
+        if self.silent { 0 } else { self.in_flight }
+    }
+
+    /// One more request may be sent, as far as this lane is concerned.
+    pub(super) fn has_room(&self, per_budget: usize) -> bool {
+        let at_most = if self.is_suspect() { SUSPECT_AT_MOST } else { self.window };
+        let allowed = self.allowance.as_ref().map_or(usize::MAX, |a| a.at_once(per_budget));
+        self.in_flight < at_most.min(allowed)
     }
 
     /// Nothing is in it, nothing is under way, and no budget is known for it.
@@ -51,14 +158,14 @@ impl Lane {
 
     /// Which pod goes next, if there is room for one.
     pub(super) fn head(&self, per_budget: usize) -> Option<(&Place, Head)> {
+        if !self.has_room(per_budget) {
+            return None;
+        }
         let fresh = self.fresh.first().map(|place| (place, Head::Fresh));
         let Some(allowance) = &self.allowance else {
             // Nothing that a budget refused waits here for long: the probe makes it fresh.
             return fresh;
         };
-        if self.in_flight >= allowance.at_once(per_budget) {
-            return None;
-        }
         let parked = if allowance.has_room(self.in_flight) { self.parked.first().map(|place| (place, Head::Parked)) } else { None };
         match (fresh, parked) {
             (Some(a), Some(b)) => Some(if b.0 < a.0 { b } else { a }),

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     Turn,
-    lane::{Allowance, Head, Lane, LaneKey},
+    lane::{Allowance, Head, Lane, LaneKey, Reply},
     turn::Place,
 };
 use crate::domain::{Budget, BudgetKey, Moment, MomentExt, NodeName, Pod, PodUid, seconds};
@@ -15,15 +15,51 @@ use crate::domain::{Budget, BudgetKey, Moment, MomentExt, NodeName, Pod, PodUid,
 /// How long the status of a budget may take to show an eviction.
 const UNSEEN: std::time::Duration = seconds(2);
 
+/// What lanes keep to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Evictions under way under one budget.
+    pub(super) per_budget: usize,
+    /// Requests under way in a lane before its first answer.
+    pub(super) first: usize,
+    /// Requests under way in a lane, ever.
+    pub(super) most: usize,
+    /// Requests under way in all suspect lanes together, evictions and deletes each.
+    pub(super) suspects: usize,
+}
+
 /// All lanes.
 #[derive(Debug)]
 pub(super) struct Lanes {
-    per_budget: usize,
+    bounds: Bounds,
     all: BTreeMap<LaneKey, Lane>,
-    /// The lanes that may let a pod go now, in the order of turns.
-    heads: BTreeSet<(Place, LaneKey)>,
-    /// When which lane gives up waiting for its budget's status to show what it used.
-    unseen: BTreeSet<(Moment, LaneKey)>,
+    evictions: Heads,
+    deletes: Heads,
+    /// Requests under way, less those of silent lanes.
+    counted: usize,
+    /// When which lane is to be looked at by time alone.
+    timers: BTreeSet<(Moment, LaneKey)>,
+}
+
+/// The lanes that may send a request now, in the order of turns.
+#[derive(Debug, Default)]
+struct Heads {
+    sound: BTreeSet<(Place, LaneKey)>,
+    suspect: BTreeSet<(Place, LaneKey)>,
+    /// Requests under way in suspect lanes.
+    suspect_in_flight: usize,
+}
+
+impl Heads {
+    fn of(&mut self, suspect: bool) -> &mut BTreeSet<(Place, LaneKey)> {
+        if suspect { &mut self.suspect } else { &mut self.sound }
+    }
+
+    /// The lane whose turn it is. Suspect lanes share a few slots.
+    fn first(&self, suspects: usize) -> Option<&(Place, LaneKey)> {
+        let suspect = self.suspect.first().filter(|_| self.suspect_in_flight < suspects);
+        self.sound.first().into_iter().chain(suspect).min()
+    }
 }
 
 /// What became of an eviction, as far as its lane is concerned.
@@ -38,27 +74,35 @@ pub(super) enum Landing {
 }
 
 impl Lanes {
-    pub(super) const fn new(per_budget: usize) -> Self {
-        Self { per_budget, all: BTreeMap::new(), heads: BTreeSet::new(), unseen: BTreeSet::new() }
+    pub(super) fn new(bounds: Bounds) -> Self {
+        let (evictions, deletes) = (Heads::default(), Heads::default());
+        Self { bounds, all: BTreeMap::new(), evictions, deletes, counted: 0, timers: BTreeSet::new() }
     }
 
-    /// Changes a lane and keeps what follows from it up to date: its place among the heads, its timer.
+    /// Changes a lane and keeps what follows from it up to date: its place among the heads, its timer, the sums.
     fn change<T>(&mut self, key: &LaneKey, f: impl FnOnce(&mut Lane) -> T) -> T {
-        let lane = self.all.entry(key.clone()).or_default();
-        let timer = lane.timer();
+        let first = self.bounds.first;
+        let lane = self.all.entry(key.clone()).or_insert_with(|| Lane::new(first));
+        let heads = if key.is_delete() { &mut self.deletes } else { &mut self.evictions };
+        let in_trouble = |lane: &Lane| if lane.is_suspect() { lane.in_flight } else { 0 };
+        let (timer, counted, suspect) = (lane.timer(), lane.counted(), in_trouble(lane));
         let result = f(lane);
-        let place = lane.head(self.per_budget).map(|(place, _)| place.clone());
+        self.counted = self.counted - counted + lane.counted();
+        heads.suspect_in_flight = heads.suspect_in_flight - suspect + in_trouble(lane);
+        let place = lane.head(self.bounds.per_budget).map(|(place, _)| (place.clone(), lane.is_suspect()));
         if place != lane.place {
-            if let Some(before) = std::mem::replace(&mut lane.place, place.clone()) {
-                self.heads.remove(&(before, key.clone()));
+            if let Some((before, suspect)) = std::mem::replace(&mut lane.place, place.clone()) {
+                heads.of(suspect).remove(&(before, key.clone()));
             }
-            self.heads.extend(place.map(|p| (p, key.clone())));
+            if let Some((place, suspect)) = place {
+                heads.of(suspect).insert((place, key.clone()));
+            }
         }
         if lane.timer() != timer {
             if let Some(before) = timer {
-                self.unseen.remove(&(before, key.clone()));
+                self.timers.remove(&(before, key.clone()));
             }
-            self.unseen.extend(lane.timer().map(|at| (at, key.clone())));
+            self.timers.extend(lane.timer().map(|at| (at, key.clone())));
         }
         if lane.is_idle() {
             self.all.remove(key);
@@ -90,28 +134,57 @@ impl Lanes {
         });
     }
 
-    /// The pod whose turn it is among all lanes that have room.
-    pub(super) fn next(&self) -> Option<PodUid> {
-        let (_, key) = self.heads.first()?;
+    /// The pod whose eviction is next, among all lanes that have room, and whether its node is urgent.
+    pub(super) fn next_eviction(&self) -> Option<(PodUid, bool)> {
+        let ((turn, _), key) = self.evictions.first(self.bounds.suspects)?;
+        Some((self.head_of(key)?, !turn.relaxed))
+    }
+
+    /// The pod whose delete is next, among all lanes that have room.
+    pub(super) fn next_delete(&self) -> Option<PodUid> {
+        let (_, key) = self.deletes.first(self.bounds.suspects)?;
+        self.head_of(key)
+    }
+
+    /// The same among pods of nodes whose deadline is no later than this.
+    pub(super) fn next_delete_due(&self, until: Moment) -> Option<PodUid> {
+        let suspects = self.deletes.suspect.iter().filter(|_| self.deletes.suspect_in_flight < self.bounds.suspects);
+        let mut lanes = self.deletes.sound.iter().chain(suspects).filter_map(|(_, key)| self.all.get(key));
+        lanes.find_map(|lane| lane.fresh.first_pod_due(until))
+    }
+
+    fn head_of(&self, key: &LaneKey) -> Option<PodUid> {
         let lane = self.all.get(key)?;
-        match lane.head(self.per_budget)?.1 {
+        match lane.head(self.bounds.per_budget)?.1 {
             Head::Fresh => lane.fresh.first_pod(),
             Head::Parked => lane.parked.first_pod(),
         }
     }
 
-    /// An eviction of this lane was let go. The version of the budget at which it was.
-    pub(super) fn launched(&mut self, key: &LaneKey) -> Option<u64> {
+    /// One more eviction of this lane could be sent now.
+    pub(super) fn has_room(&self, key: &LaneKey) -> bool {
+        let Some(lane) = self.all.get(key) else { return true };
+        lane.has_room(self.bounds.per_budget) && (!lane.is_suspect() || self.evictions.suspect_in_flight < self.bounds.suspects)
+    }
+
+    /// Requests under way that take slots from others: all but those of lanes that are silent.
+    pub(super) const fn counted(&self) -> usize {
+        self.counted
+    }
+
+    /// A request of this lane was sent. The version of the budget at which it was.
+    pub(super) fn launched(&mut self, now: Moment, key: &LaneKey) -> Option<u64> {
         self.change(key, |lane| {
-            lane.in_flight += 1;
+            lane.launched(now);
             lane.allowance.as_ref().map(|a| a.version)
         })
     }
 
-    /// An eviction of this lane is over.
-    pub(super) fn landed(&mut self, now: Moment, key: &LaneKey, pod: &Pod, landing: Landing) {
+    /// A request of this lane is over.
+    pub(super) fn landed(&mut self, now: Moment, key: &LaneKey, pod: &Pod, reply: Reply, landing: Landing) {
+        let Bounds { first, most, .. } = self.bounds;
         self.change(key, |lane| {
-            lane.in_flight = lane.in_flight.saturating_sub(1);
+            lane.landed(now, reply, first, most);
             let Some(allowance) = &mut lane.allowance else { return };
             match landing {
                 Landing::Used => allowance.used(pod, now.plus(UNSEEN)),
@@ -139,18 +212,14 @@ impl Lanes {
         self.change(&LaneKey::Budget(key), |lane| lane.allowance = None);
     }
 
-    /// Gives up on what no status has shown in time.
+    /// Gives up on what no status has shown in time, and on lanes from which no answer comes.
     pub(super) fn tick(&mut self, now: Moment) {
-        while let Some((_, key)) = self.unseen.first().filter(|(at, _)| *at <= now).cloned() {
-            self.change(&key, |lane| {
-                if let Some(allowance) = &mut lane.allowance {
-                    allowance.forget_unseen(now);
-                }
-            });
+        while let Some((_, key)) = self.timers.first().filter(|(at, _)| *at <= now).cloned() {
+            self.change(&key, |lane| lane.pass_time(now));
         }
     }
 
     pub(super) fn next_wake(&self) -> Option<Moment> {
-        self.unseen.first().map(|(at, _)| *at)
+        self.timers.first().map(|(at, _)| *at)
     }
 }

@@ -124,12 +124,12 @@ impl Drain {
     }
 
     /// What to send for a pod that the dispatcher let go, computed for `now`; `None`: nothing is wanted for it any more. The dispatcher,
-    /// told so, forgets it: what is wanted later has to be told anew.
+    /// told so, forgets it: what is wanted later has to be told anew. `evict` is what the dispatcher said of room for an eviction.
     #[must_use]
-    pub fn order(&mut self, uid: &PodUid, now: Moment) -> Option<Order> {
+    pub fn order(&mut self, uid: &PodUid, now: Moment, evict: bool) -> Option<Order> {
         let rules = self.rules(now);
         let entry = self.pods.get_mut(uid)?;
-        let order = entry.order(&rules, now);
+        let order = entry.order(&rules, now, evict);
         if order.is_none() {
             entry.told = Wish::Nothing;
         }
@@ -327,6 +327,7 @@ impl Drain {
             let (reason, message, since) = (block.reason, block.message.clone(), block.since);
             self.out.push(Effect::Note(Note::Blocked { pod: entry.pod.key.clone(), uid: entry.pod.uid.clone(), reason, message, since }));
         }
+        let wish = entry.look(&rules, now);
         let wake = entry.next_change(&rules, now);
         if wake != entry.wake {
             if let Some(at) = entry.wake {
@@ -335,7 +336,6 @@ impl Drain {
             self.timers.extend(wake.map(|at| (at, uid.clone())));
             entry.wake = wake;
         }
-        let wish = entry.wish(&rules, now);
         if wish == entry.told && (!matters || wish == Wish::Nothing) {
             return;
         }
@@ -343,11 +343,9 @@ impl Drain {
         if entry.own && wish != Wish::Nothing && !std::mem::replace(&mut self.only_own_told, true) {
             self.out.push(Effect::OnlyOwnPodLeft);
         }
-        self.out.push(Effect::Dispatch(match wish {
-            Wish::Nothing => DispatchInput::Unwant { uid: uid.clone() },
-            Wish::Evict | Wish::Delete(_) => {
-                DispatchInput::Want { node: self.node.clone(), pod: entry.pod.clone(), delete: matches!(wish, Wish::Delete(_)) }
-            }
+        self.out.push(Effect::Dispatch(match wish.by() {
+            None => DispatchInput::Unwant { uid: uid.clone() },
+            Some(by) => DispatchInput::Want { node: self.node.clone(), pod: entry.pod.clone(), by },
         }));
     }
 

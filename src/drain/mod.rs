@@ -31,6 +31,7 @@ mod machine;
 mod patience;
 mod pod;
 
+mod slots;
 mod status;
 mod turn;
 mod view;
@@ -40,7 +41,7 @@ mod wanted;
 mod tests;
 
 pub use answer::{Class, classify};
-pub use dispatch::{DispatchEffect, DispatchInput, DispatchSettings, DispatchStatus};
+pub use dispatch::{By, DispatchEffect, DispatchInput, DispatchSettings, DispatchStatus};
 pub use dispatcher::Dispatcher;
 pub use effect::{DeleteWhy, Effect, Note, Order, Outcome};
 pub use force::{ForceAfter, Limits};

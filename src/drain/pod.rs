@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{BlockReason, Class, DeleteWhy, Limits, Note, Order, Settings, force};
+use super::{BlockReason, By, Class, DeleteWhy, Limits, Note, Order, Settings, force};
 use crate::domain::{Moment, MomentExt, Pod, PodKey};
 
 /// Whether a pod counts.
@@ -44,7 +44,21 @@ impl Belongs {
 pub(super) enum Wish {
     Nothing,
     Evict,
+    /// It may be deleted, and no eviction of it was ever answered: it is evicted if that can be done at once, else deleted.
+    EvictOrDelete,
     Delete(DeleteWhy),
+}
+
+impl Wish {
+    /// In the words of the dispatcher; `None`: nothing.
+    pub(super) const fn by(self) -> Option<By> {
+        match self {
+            Self::Nothing => None,
+            Self::Evict => Some(By::Eviction),
+            Self::EvictOrDelete => Some(By::EvictionOrDelete),
+            Self::Delete(_) => Some(By::Delete),
+        }
+    }
 }
 
 /// Why a pod does not go.
@@ -105,6 +119,8 @@ pub(super) struct Entry {
     pub(super) own: bool,
     /// What the dispatcher believes to be wanted.
     pub(super) told: Wish,
+    /// Since when an order for it is wanted without a break (a pause is one); `None`: none is wanted.
+    wanted_since: Option<Moment>,
     /// An eviction of it was refused, had no answer, or had no effect: from here on it may be deleted.
     pub(super) refused: Option<BlockReason>,
     /// When an order was last accepted, as long as no deletion time is seen.
@@ -131,6 +147,7 @@ impl Entry {
             belongs: Belongs::at_first_sight(&pod),
             pod: Arc::new(pod),
             told: Wish::Nothing,
+            wanted_since: None,
             refused: None,
             accepted_at: None,
             gone: None,
@@ -161,8 +178,23 @@ impl Entry {
         }
     }
 
+    /// What is wanted for it now, and notes since when.
+    pub(super) fn look(&mut self, rules: &Rules, now: Moment) -> Wish {
+        match self.wish(rules, now) {
+            Wish::Nothing => {
+                self.wanted_since = None;
+                Wish::Nothing
+            }
+            wish if self.wanted_since.is_some() => wish,
+            _ => {
+                self.wanted_since = Some(now);
+                self.wish(rules, now)
+            }
+        }
+    }
+
     /// What is wanted for it now.
-    pub(super) fn wish(&self, rules: &Rules, now: Moment) -> Wish {
+    fn wish(&self, rules: &Rules, now: Moment) -> Wish {
         // A DELETE of a finished pod takes its object away at once, before the kubelet is done with it.
         if rules.still || !self.counts() || self.pod.phase.is_finished() {
             return Wish::Nothing;
@@ -176,6 +208,7 @@ impl Entry {
         let forced = self.delete_from(rules).is_some_and(|at| at <= now);
         match self.accepted_at {
             _ if forced => Wish::Delete(DeleteWhy::Forced),
+            _ if self.delete_untried_from(rules).is_some_and(|at| at <= now) => Wish::EvictOrDelete,
             Some(at) if rules.known_until < at.plus(rules.settings.ask_again) => Wish::Nothing,
             _ => Wish::Evict,
         }
@@ -206,6 +239,17 @@ impl Entry {
         }
     }
 
+    /// From when on it may be deleted although no eviction of it was ever answered: a moment after it could be deleted, or after an order
+    /// for it was first wanted (after a take-over nothing was tried yet). By then it has had a slot, if there was one.
+    fn delete_untried_from(&self, rules: &Rules) -> Option<Moment> {
+        if self.refused.is_some() || self.accepted_at.is_some() {
+            return None;
+        }
+        let from = force::delete_from(rules.settings.force, &rules.limits, self.pod.grace)?;
+        let last = rules.limits.force_at?.minus(force::SHORTEST);
+        Some(from.max(self.wanted_since?).plus(force::LEAST).min(last))
+    }
+
     /// Until when the answer to an eviction that is sent now is waited for; `None`: as long as for any call.
     pub(super) fn evict_until(&self, rules: &Rules, now: Moment) -> Option<Moment> {
         force::evict_until(rules.settings.force, &rules.limits, self.pod.grace, now)
@@ -226,7 +270,7 @@ impl Entry {
         let accepted = self.accepted_at.filter(|_| alive);
         let intercepted = accepted.map(|at| at.plus(settings.intercepted_after));
         let again = accepted.map(|at| at.plus(settings.ask_again));
-        let delete = if alive && !rules.still { self.delete_from(rules) } else { None };
+        let delete = if alive && !rules.still { self.delete_from(rules).or_else(|| self.delete_untried_from(rules)) } else { None };
         [stuck, tell, intercepted, again, delete].into_iter().flatten().filter(|at| *at > now).min()
     }
 
@@ -298,13 +342,15 @@ impl Entry {
         }
     }
 
-    /// The order that fulfils the wish.
-    pub(super) fn order(&self, rules: &Rules, now: Moment) -> Option<Order> {
+    /// The order that fulfils the wish. `evict`: an eviction can be sent.
+    pub(super) fn order(&self, rules: &Rules, now: Moment, evict: bool) -> Option<Order> {
         let (pod, uid) = (self.pod.key.clone(), self.pod.uid.clone());
         let grace = rules.limits.force_at.map(|at| force::grace_towards(at, self.pod.grace, now));
         match self.wish(rules, now) {
             Wish::Nothing => None,
             Wish::Evict => Some(Order::Evict { pod, uid, grace }),
+            Wish::EvictOrDelete if evict => Some(Order::Evict { pod, uid, grace }),
+            Wish::EvictOrDelete => Some(Order::Delete { pod, uid, grace: grace?, why: DeleteWhy::Forced }),
             Wish::Delete(why) => Some(Order::Delete { pod, uid, grace: grace?, why }),
         }
     }
@@ -312,6 +358,7 @@ impl Entry {
     /// An order for it was accepted. What people should hear of that.
     pub(super) fn accepted(&mut self, now: Moment, order: &Order, force_at: Option<Moment>) -> Option<Note> {
         let (pod, uid, own) = (self.pod.key.clone(), self.pod.uid.clone(), self.pod.grace);
+        let without_effect = self.accepted_at.map(|_| BlockReason::Intercepted);
         if self.pod.deletion.is_none() {
             self.accepted_at = Some(now);
         }
@@ -321,7 +368,7 @@ impl Entry {
                 Some(Note::ShortenedGrace { pod, uid, grace: *grace, own })
             }
             Order::Delete { grace, .. } => {
-                let reason = self.refused.unwrap_or(BlockReason::Intercepted);
+                let reason = self.refused.or(without_effect).unwrap_or(BlockReason::NoSlot);
                 (!std::mem::replace(&mut self.forced, true)).then_some(Note::Forced { pod, uid, grace: *grace, reason })
             }
             Order::Evict { grace, .. } => {

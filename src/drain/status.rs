@@ -97,13 +97,15 @@ pub enum BlockReason {
     ApiOverload,
     /// Its eviction was accepted, but it does not end: something intercepts it.
     Intercepted,
+    /// No eviction of it could be sent in time: no slot was free, or the API server had too much to do.
+    NoSlot,
     /// Anything else that went wrong.
     Error,
 }
 
 impl BlockReason {
     /// Every reason, for initialising metrics.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Pdb,
         Self::PdbLagging,
         Self::TwoPdbs,
@@ -114,6 +116,7 @@ impl BlockReason {
         Self::Finalizer,
         Self::ApiOverload,
         Self::Intercepted,
+        Self::NoSlot,
         Self::Error,
     ];
 
@@ -131,6 +134,7 @@ impl BlockReason {
             Self::Finalizer => "finalizer",
             Self::ApiOverload => "api_overload",
             Self::Intercepted => "intercepted",
+            Self::NoSlot => "no_slot",
             Self::Error => "error",
         }
     }

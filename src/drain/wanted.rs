@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Turn, lane::LaneKey};
+use super::{By, Turn, lane::LaneKey};
 use crate::domain::{Moment, NodeName, Pod, PodUid};
 
 /// A pod for which an order is wanted.
@@ -13,7 +13,8 @@ use crate::domain::{Moment, NodeName, Pod, PodUid};
 pub(super) struct Wanted {
     pub(super) node: NodeName,
     pub(super) pod: Arc<Pod>,
-    pub(super) delete: bool,
+    pub(super) by: By,
+    /// In which it waits.
     pub(super) lane: LaneKey,
     pub(super) state: State,
     /// Failures in a row that may pass by themselves.
@@ -38,8 +39,10 @@ pub(super) enum State {
 #[derive(Debug)]
 pub(super) struct Flight {
     pub(super) pod: Arc<Pod>,
-    /// The lane of an eviction; `None`: a delete.
-    pub(super) lane: Option<LaneKey>,
+    /// In which it was sent.
+    pub(super) lane: LaneKey,
+    /// When it was sent.
+    pub(super) sent: Moment,
     /// The version of the budget at which it was let go.
     pub(super) version: Option<u64>,
 }
@@ -59,14 +62,9 @@ pub(super) struct NodeState {
 }
 
 impl NodeState {
-    /// Its turn with evictions; `None`: not now.
-    pub(super) const fn evicting(&self) -> Option<Turn> {
-        if self.paused || self.held { None } else { Some(self.turn) }
-    }
-
-    /// Its turn with deletes: these wait for no burst.
-    pub(super) const fn deleting(&self) -> Option<Turn> {
-        if self.paused { None } else { Some(self.turn) }
+    /// Its turn in a lane; `None`: not now. Deletes wait for no burst.
+    pub(super) const fn turn_in(&self, lane: &LaneKey) -> Option<Turn> {
+        if self.paused || self.held && !lane.is_delete() { None } else { Some(self.turn) }
     }
 
     /// One pod more in this lane.

@@ -1,11 +1,12 @@
-//! Admission webhooks in the way of evictions: one that refuses, one that is down, one that hangs, and one that refuses deletes too.
+//! Admission webhooks in the way of evictions: one that refuses, one that is down, one that hangs, and one that refuses deletes too; and
+//! hundreds of pods behind one that hangs.
 
 use std::{net::SocketAddr, time::Duration};
 
 use serde_json::Value;
 use sundown::{
     domain::{Moment, MomentExt},
-    sim::aws::{HookResult, Verdict as End},
+    sim::aws::{HookResult, SpotAction, Verdict as End},
 };
 
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
     budgets::continued,
     objects::Pods,
     process::Process,
-    stage::{Stage, node_name},
+    stage::{Stage, condition, node_name},
 };
 
 /// The service's `--drain-timeout`: its margin of 5 s earlier the drain ends, and ten seconds of grace before that a refused pod is deleted.
@@ -149,4 +150,51 @@ async fn webhooks_that_refuse_or_are_down_hold_pods_until_they_relent_or_the_dea
     assert!(refused >= 3.0, "{refused}");
     assert!((scene.sundown.metric("pods_forced_total").await - 3.0).abs() < 0.5, "three were forced");
     assert!((scene.sundown.metric("deadline_misses_total").await - 1.0).abs() < 0.5, "one drain missed its deadline");
+}
+
+/// Pods of nobody on these nodes, spread evenly, all of them ready.
+async fn crowd(stage: &Stage, namespace: &str, instances: &[String], count: usize) {
+    stage.add_namespace(namespace).await;
+    for n in 0..count {
+        let pod = Pods::of(namespace).pod(&format!("{namespace}-{n}"), &node_name(&instances[n % instances.len()]));
+        stage.put(namespace, &pod).await;
+    }
+    let ready = |list: &Value| list["items"].as_array().is_some_and(|pods| pods.iter().filter(|p| condition(p, "Ready")).count() == count);
+    stage.until("the pods are ready", &format!("/api/v1/namespaces/{namespace}/pods"), ready).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_of_spot_nodes_are_asked_within_three_seconds_beside_hundreds_whose_webhook_never_answers() {
+    let Some(stage) = Stage::new(61).await else { return };
+    stage.alone().await;
+    let instances = stage.spot_group(45).await;
+    let (stuck, spot) = instances.split_at(25);
+    crowd(&stage, "stuck", stuck, 500).await;
+    crowd(&stage, "web", spot, 200).await;
+    let webhook = Webhook::start(&stage).await;
+    webhook.says("stuck", Some(Verdict::Deny(403, "not yet".to_owned())));
+    let rule = Rule { name: "stuck", namespaces: &["stuck"], operations: &["CREATE"], resources: &["pods/eviction"] };
+    stage.ask(webhook.address, &rule).await;
+    stage.refuses_eviction("stuck", "stuck-0").await;
+    webhook.says("stuck", Some(Verdict::Hold));
+    let mut sundown = stage.leader("sundown", &[]).await;
+
+    for instance in stuck {
+        stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
+    }
+    stage.holds("the webhook keeps evictions waiting", async || webhook.held() >= 2).await;
+    for instance in spot {
+        stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
+    }
+    let mut accepted = Vec::new();
+    for instance in spot {
+        accepted.push(stage.accepted(instance).await);
+    }
+    let asked = || stage.calls().into_iter().filter(|c| c.did("create", "pods/eviction") && c.namespace == "web").collect::<Vec<_>>();
+    stage.holds("all pods of the others are evicted", async || asked().len() == 200).await;
+    let took = asked().iter().map(|c| c.received).max().unwrap().since_or_zero(*accepted.iter().min().unwrap());
+    assert!(took <= Duration::from_secs(3), "the last was asked after {took:?}");
+    // A few of the 500 were tried meanwhile, and none was deleted: their time has not come.
+    assert!((2..=48).contains(&webhook.held()), "{}", webhook.held());
+    assert!(sundown.metric("pods_forced_total").await < 0.5);
 }

@@ -5,7 +5,7 @@ mod proxy;
 mod tests;
 mod transport;
 
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, header};
@@ -16,7 +16,10 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
     core::Status,
 };
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::Instant,
+};
 
 use super::{CallObserver, ClusterError, Outcome, Problem, Silent, Target, error::answer_of};
 use crate::{
@@ -84,8 +87,12 @@ async fn from_kubeconfig(options: &ConnectOptions) -> Result<Config, kube::confi
 pub struct Settings {
     /// The deadline of a request that is no watch; waiting for a slot has the same one of its own.
     pub deadline: Duration,
-    /// How many requests that are no watches are under way at once. kube speaks HTTP/1.1: each has a connection of its own.
+    /// How many requests are under way at once, besides watches, evictions and deletes of pods. Those of one [`Target`] have at most
+    /// three quarters of it: an admission webhook that does not answer for them leaves room for others. kube speaks HTTP/1.1: each
+    /// request has a connection of its own.
     pub in_flight: usize,
+    /// How many evictions and deletes of pods are under way at once. Who sends them keeps to less (`--max-evictions`).
+    pub orders: usize,
     /// After how long the API server is asked to end a watch. Every watch is begun anew then, so this plus a few seconds is
     /// also how long a dead connection goes unnoticed.
     pub watch: Duration,
@@ -97,7 +104,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { deadline: Duration::from_secs(10), in_flight: 64, watch: Duration::from_mins(1), page: 100, lists: 4 }
+        Self { deadline: Duration::from_secs(10), in_flight: 64, orders: 64, watch: Duration::from_mins(1), page: 100, lists: 4 }
     }
 }
 
@@ -149,7 +156,16 @@ pub struct ClusterParts {
 pub struct Cluster {
     parts: Arc<ClusterParts>,
     slots: Arc<Semaphore>,
+    /// The share of each [`Target`] in `slots`.
+    shares: Arc<BTreeMap<Target, Semaphore>>,
+    orders: Arc<Semaphore>,
     lists: Arc<Semaphore>,
+}
+
+/// What a request holds while it is under way.
+struct Slot<'a> {
+    _share: Option<SemaphorePermit<'a>>,
+    _slot: SemaphorePermit<'a>,
 }
 
 impl fmt::Debug for Cluster {
@@ -162,9 +178,11 @@ impl Cluster {
     /// With everything given.
     #[must_use]
     pub fn new(parts: ClusterParts) -> Self {
-        let semaphore = |permits: usize| Arc::new(Semaphore::new(permits.clamp(1, Semaphore::MAX_PERMITS)));
-        let (slots, lists) = (semaphore(parts.settings.in_flight), semaphore(parts.settings.lists));
-        Self { parts: Arc::new(parts), slots, lists }
+        let semaphore = |permits: usize| Semaphore::new(permits.clamp(1, Semaphore::MAX_PERMITS));
+        let Settings { in_flight, orders, lists, .. } = parts.settings;
+        let shares = Target::ALL.into_iter().map(|target| (target, semaphore(in_flight - in_flight / 4))).collect();
+        let (slots, orders, lists) = (semaphore(in_flight), semaphore(orders), semaphore(lists));
+        Self { parts: Arc::new(parts), slots: Arc::new(slots), shares: Arc::new(shares), orders: Arc::new(orders), lists: Arc::new(lists) }
     }
 
     /// With default settings, an open gate, and nobody counting.
@@ -226,17 +244,24 @@ impl Cluster {
     }
 
     /// Waits until another LIST of pods may begin; it may go on until what comes back is dropped.
-    pub(super) async fn list_turn(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
+    pub(super) async fn list_turn(&self) -> Option<SemaphorePermit<'_>> {
         // It is never closed.
         self.lists.acquire().await.ok()
     }
 
-    async fn slot(&self, target: Target, lane: Lane, object: &str) -> Result<tokio::sync::SemaphorePermit<'_>, ClusterError> {
+    async fn slot(&self, target: Target, lane: Lane, object: &str) -> Result<Slot<'_>, ClusterError> {
         let taken = async {
+            if matches!(target, Target::Evict | Target::DeletePod) {
+                return self.orders.acquire().await.ok().map(|slot| Slot { _share: None, _slot: slot });
+            }
             while lane == Lane::Low && self.slots.available_permits() * 2 < self.parts.settings.in_flight {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            self.slots.acquire().await.ok()
+            let share = match self.shares.get(&target) {
+                Some(share) => share.acquire().await.ok(),
+                None => None,
+            };
+            self.slots.acquire().await.ok().map(|slot| Slot { _share: share, _slot: slot })
         };
         if let Ok(Some(slot)) = tokio::time::timeout(self.parts.settings.deadline, taken).await {
             return Ok(slot);

@@ -7,24 +7,42 @@ fn get() -> Request<Vec<u8>> {
     Request::get("/api/v1/nodes/a").body(Vec::new()).unwrap()
 }
 
+/// Requests of these kinds that nobody answers, each sent on its own.
+fn hanging(cluster: &Cluster, targets: &[Target]) -> Vec<tokio::task::JoinHandle<Result<Bytes, ClusterError>>> {
+    let send = |target| {
+        let cluster = cluster.clone();
+        tokio::spawn(async move { cluster.call(target, Lane::Ordinary, "a", get()).await })
+    };
+    targets.iter().map(|target| send(*target)).collect()
+}
+
 #[tokio::test(start_paused = true)]
 async fn requests_under_way_are_bounded() {
     let fake = Fake::default();
     let counter = Arc::new(Counter::default());
-    let cluster = fake.cluster_with(counter.clone(), Arc::new(OpenGate), Settings { in_flight: 4, ..Settings::default() });
+    let cluster = fake.cluster_with(counter.clone(), Arc::new(OpenGate), Settings { in_flight: 4, orders: 2, ..Settings::default() });
     fake.script(|s| (s.method == Method::GET).then_some(Fault::Hang));
-    let many: Vec<_> = (0..6)
-        .map(|_| {
-            let cluster = cluster.clone();
-            tokio::spawn(async move { cluster.call(Target::GetNode, Lane::Ordinary, "a", get()).await })
-        })
-        .collect();
+    let many = hanging(&cluster, &[[Target::GetNode; 3], [Target::GetDaemonSet; 3], [Target::Evict; 3]].concat());
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(fake.seen().len(), 4);
+    assert_eq!(fake.seen().len(), 6, "four of all kinds, and two that are about pods");
     for one in many {
         assert_eq!(one.await.unwrap().unwrap_err().problem, Problem::Unreachable);
     }
-    assert_eq!(counter.0.lock().unwrap().len(), 6, "each is counted once, those without a slot too");
+    assert_eq!(counter.0.lock().unwrap().len(), 9, "each is counted once, those without a slot too");
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_of_one_kind_that_nobody_answers_leave_room_for_others() {
+    let fake = Fake::default();
+    let cluster = fake.cluster_with(Arc::new(Silent), Arc::new(OpenGate), Settings { in_flight: 8, ..Settings::default() });
+    fake.script(|s| (s.method == Method::GET).then_some(Fault::Hang));
+    let patches = hanging(&cluster, &[Target::PatchNode; 20]);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(fake.seen().len(), 6);
+    let others = hanging(&cluster, &[Target::GetNode, Target::ListPods, Target::Evict]);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(fake.seen().len(), 9);
+    patches.into_iter().chain(others).for_each(|task| task.abort());
 }
 
 #[tokio::test(start_paused = true)]

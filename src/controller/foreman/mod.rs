@@ -307,8 +307,8 @@ impl Foreman {
 
     fn dispatch(&mut self, input: DispatchInput) {
         let effects = self.dispatcher.step(self.term.clock.now(), input);
-        for DispatchEffect::Go { node, uid } in effects {
-            self.go(&node, &uid);
+        for DispatchEffect::Go { node, uid, evict } in effects {
+            self.go(&node, &uid, evict);
         }
     }
 

@@ -13,9 +13,9 @@ use crate::{
 
 impl Foreman {
     /// The dispatcher let a pod go: its order is made now and sent.
-    pub(super) fn go(&mut self, node: &NodeName, uid: &PodUid) {
+    pub(super) fn go(&mut self, node: &NodeName, uid: &PodUid, evict: bool) {
         let now = self.term.clock.now();
-        let order = self.courses.get_mut(node).and_then(|c| c.drain.as_mut()).and_then(|d| d.order(uid, now));
+        let order = self.courses.get_mut(node).and_then(|c| c.drain.as_mut()).and_then(|d| d.order(uid, now, evict));
         let Some(order) = order else {
             self.dispatch(DispatchInput::Withdrawn { uid: uid.clone() });
             return;

@@ -25,7 +25,10 @@ impl Foreman {
         let _entered = span.enter();
         match note {
             Note::Forced { pod, uid, grace, reason } => {
-                warn!(pod = %pod, grace, reason = reason.as_str(), "A pod is deleted although it could not be evicted: the deadline comes.");
+                warn!(
+                    %node, pod = %pod, grace, reason = reason.as_str(),
+                    "Deleted a pod that could not be evicted, because the deadline of its node is near."
+                );
                 self.term.board.forced(node, &pod);
                 let now = self.term.clock.now();
                 if let Some(trace) = self.trace(node) {

@@ -9,8 +9,13 @@ pub(super) struct Bench {
 }
 
 impl Bench {
+    /// One whose lanes have all been answered often.
     pub(super) fn new() -> Self {
-        Self { d: Dispatcher::new(DispatchSettings::default()), gone: Vec::new() }
+        Self::with(DispatchSettings { first: 32, ..DispatchSettings::default() })
+    }
+
+    pub(super) fn with(settings: DispatchSettings) -> Self {
+        Self { d: Dispatcher::new(settings), gone: Vec::new() }
     }
 
     /// What this input lets go.
@@ -21,11 +26,11 @@ impl Bench {
     }
 
     pub(super) fn want(&mut self, now: Moment, node: &str, pod: Pod) -> Vec<String> {
-        self.step(now, DispatchInput::Want { node: node.into(), pod: Arc::new(pod), delete: false })
+        self.step(now, DispatchInput::Want { node: node.into(), pod: Arc::new(pod), by: By::Eviction })
     }
 
     pub(super) fn delete(&mut self, now: Moment, node: &str, pod: Pod) -> Vec<String> {
-        self.step(now, DispatchInput::Want { node: node.into(), pod: Arc::new(pod), delete: true })
+        self.step(now, DispatchInput::Want { node: node.into(), pod: Arc::new(pod), by: By::Delete })
     }
 
     pub(super) fn answer(&mut self, now: Moment, name: &str, class: Class) -> Vec<String> {

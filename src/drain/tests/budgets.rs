@@ -222,10 +222,11 @@ fn a_delete_goes_at_once_past_budget_and_park_and_first() {
     b.want(at(1), "n1", pod("b"));
     b.delete(at(1), "n1", pod("b"));
     assert_eq!(b.answer(at(2), "b", Class::Budget), ["b"]);
-    // With no room, a delete is first in line.
+    // It has room where evictions have none, and where it has none either it is first in line.
     for name in names("x", 40) {
         b.want(at(2), "n1", other(&name));
     }
-    b.delete(at(2), "n9", other("d"));
-    assert_eq!(b.answer(at(2), "x000", Class::Accepted), ["d"]);
+    let deleted: Vec<_> = names("d", 10).iter().flat_map(|name| b.delete(at(2), "n9", other(name))).collect();
+    assert_eq!((deleted.len(), b.d.status().in_flight), (8, 40));
+    assert_eq!(b.answer(at(2), "x000", Class::Accepted), ["d008"]);
 }

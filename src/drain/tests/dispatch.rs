@@ -17,7 +17,7 @@ fn no_more_than_32_orders_are_under_way() {
 fn a_refused_pod_is_probed_slowly_with_jitter() {
     let wake = |seed| {
         let mut d = Dispatcher::new(DispatchSettings { seed, ..DispatchSettings::default() });
-        d.step(at(0), DispatchInput::Want { node: "n1".into(), pod: Arc::new(pod("a")), delete: false });
+        d.step(at(0), DispatchInput::Want { node: "n1".into(), pod: Arc::new(pod("a")), by: By::Eviction });
         d.step(at(0), DispatchInput::Answer { uid: "a".into(), class: Class::Forbidden });
         d.next_wake().unwrap()
     };

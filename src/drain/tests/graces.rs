@@ -54,17 +54,17 @@ fn force_begins_early_enough_for_the_own_grace_but_not_before_half_of_the_time()
 fn without_a_deadline_pods_have_their_own_grace() {
     let mut d = drain(Limits { end_at: Some(at(3600)), ..Limits::polite(at(0), false) });
     d.step(at(0), Input::Listed(vec![Pod { grace: seconds(7200), ..pod("a") }]));
-    assert_eq!(d.order(&uid("a"), at(10)), Some(evict("a", None)));
+    assert_eq!(d.order(&uid("a"), at(10), true), Some(evict("a", None)));
 }
 
 #[test]
 fn the_grace_is_that_of_the_moment_of_sending() {
     let mut d = drain(limits(110));
     d.step(at(0), Input::Listed(vec![Pod { grace: seconds(600), ..pod("a") }, pod("b")]));
-    assert_eq!(d.order(&uid("a"), at(0)), Some(evict("a", Some(110))));
-    assert_eq!(d.order(&uid("a"), at(100)), Some(evict("a", Some(10))));
-    assert_eq!(d.order(&uid("b"), at(0)), Some(evict("b", Some(30))));
-    assert_eq!(d.order(&uid("b"), at(109)), Some(evict("b", Some(1))));
+    assert_eq!(d.order(&uid("a"), at(0), true), Some(evict("a", Some(110))));
+    assert_eq!(d.order(&uid("a"), at(100), true), Some(evict("a", Some(10))));
+    assert_eq!(d.order(&uid("b"), at(0), true), Some(evict("b", Some(30))));
+    assert_eq!(d.order(&uid("b"), at(109), true), Some(evict("b", Some(1))));
 }
 
 #[test]
@@ -72,10 +72,10 @@ fn c52_a_delete_never_has_no_grace() {
     let mut d = drain(limits(110));
     d.step(at(0), Input::Listed(vec![pod("a")]));
     d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: refused_by_budget() });
-    assert_eq!(d.order(&uid("a"), at(79)), Some(evict("a", Some(30))));
-    assert_eq!(d.order(&uid("a"), at(80)), Some(delete("a", 30)));
-    assert_eq!(d.order(&uid("a"), at(109)), Some(delete("a", 1)));
-    assert_eq!(d.order(&uid("a"), at(200)), Some(delete("a", 1)));
+    assert_eq!(d.order(&uid("a"), at(79), true), Some(evict("a", Some(30))));
+    assert_eq!(d.order(&uid("a"), at(80), true), Some(delete("a", 30)));
+    assert_eq!(d.order(&uid("a"), at(109), true), Some(delete("a", 1)));
+    assert_eq!(d.order(&uid("a"), at(200), true), Some(delete("a", 1)));
 }
 
 #[test]
@@ -84,25 +84,25 @@ fn s04_a_pod_that_terminates_past_the_deadline_is_shortened_once() {
     let long = Pod { deletion: Some(at(5000)), grace: seconds(6000), ..pod("a") };
     let effects = d.step(at(0), Input::Listed(vec![long.clone()]));
     assert_eq!(wants(&effects), [("a".into(), true)]);
-    assert_eq!(d.order(&uid("a"), at(0)), Some(shorten("a", 210)));
+    assert_eq!(d.order(&uid("a"), at(0), true), Some(shorten("a", 210)));
     let effects = d.step(at(1), Input::Answer { order: shorten("a", 210), answer: ok() });
     assert!(matches!(notes(&effects)[..], [Note::ShortenedGrace { grace: 210, .. }]));
-    assert_eq!(d.order(&uid("a"), at(1)), None, "even if the watch has not shown it yet");
+    assert_eq!(d.order(&uid("a"), at(1), true), None, "even if the watch has not shown it yet");
     let effects = d.step(at(2), Input::Changed(Pod { deletion: Some(at(211)), ..long.clone() }));
     assert_eq!(wants(&effects), [], "rounded to the second after: near enough");
     // The deadline moves to an earlier time: once more.
     let effects = d.step(at(3), Input::Limits(limits(100)));
     assert_eq!(wants(&effects), [("a".into(), true)]);
-    assert_eq!(d.order(&uid("a"), at(3)), Some(shorten("a", 97)));
+    assert_eq!(d.order(&uid("a"), at(3), true), Some(shorten("a", 97)));
 }
 
 #[test]
 fn a_shortening_that_fails_is_still_wanted() {
     let mut d = drain(limits(210));
     d.step(at(0), Input::Listed(vec![Pod { deletion: Some(at(5000)), ..pod("a") }]));
-    let order = d.order(&uid("a"), at(0)).unwrap();
+    let order = d.order(&uid("a"), at(0), true).unwrap();
     d.step(at(1), Input::Answer { order, answer: answer(0, "", "") });
-    assert_eq!(d.order(&uid("a"), at(200)), Some(shorten("a", 10)));
+    assert_eq!(d.order(&uid("a"), at(200), true), Some(shorten("a", 10)));
 }
 
 /// Until the watch shows what an accepted order has done, there is nothing to say again: in the last second before the deadline the pod would be
@@ -114,10 +114,10 @@ fn what_was_accepted_in_the_last_second_is_not_sent_again_in_the_same_second() {
         d.step(at(0), Input::Listed(vec![pod("a")]));
         d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: two_budgets() });
         assert_eq!(wants(&d.step(at(81), Input::Tick)), [("a".into(), true)]);
-        assert_eq!(d.order(&uid("a"), accepted), Some(delete("a", 1)));
+        assert_eq!(d.order(&uid("a"), accepted, true), Some(delete("a", 1)));
         let effects = d.step(accepted, Input::Answer { order: delete("a", 1), answer: ok() });
         assert!(!wants(&effects).contains(&("a".into(), true)), "{effects:?}");
-        assert_eq!(d.order(&uid("a"), accepted.plus(std::time::Duration::from_millis(200))), None);
+        assert_eq!(d.order(&uid("a"), accepted.plus(std::time::Duration::from_millis(200)), true), None);
         assert!(d.next_wake().is_some_and(|at| at > accepted), "and it does not wake for that");
     }
 }

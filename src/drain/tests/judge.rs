@@ -19,6 +19,8 @@ pub(super) struct Judge {
     answered: BTreeSet<PodUid>,
     /// What the drains were last told of each pod.
     known: BTreeMap<PodUid, Pod>,
+    /// When they were first told of it.
+    known_since: BTreeMap<PodUid, Moment>,
     overloaded_until: Option<Moment>,
     /// When each drain last asked for a LIST.
     relisted: BTreeMap<NodeName, Moment>,
@@ -30,7 +32,7 @@ impl Judge {
         self.paused.remove(&start.node);
     }
 
-    pub(super) fn told(&mut self, node: &NodeName, input: &Input) {
+    pub(super) fn told(&mut self, now: Moment, node: &NodeName, input: &Input) {
         match input {
             Input::Limits(limits) => {
                 self.limits.insert(node.clone(), *limits);
@@ -42,15 +44,22 @@ impl Judge {
                 self.limits.insert(node.clone(), *limits);
                 self.paused.remove(node);
             }
-            Input::Listed(pods) => self.known.extend(pods.iter().map(|p| (p.uid.clone(), p.clone()))),
-            Input::Changed(pod) => {
-                self.known.insert(pod.uid.clone(), pod.clone());
+            Input::Listed(pods) => {
+                for pod in pods {
+                    self.know(now, pod);
+                }
             }
+            Input::Changed(pod) => self.know(now, pod),
             Input::Gone(uid) => {
                 self.known.remove(uid);
             }
             _ => {}
         }
+    }
+
+    fn know(&mut self, now: Moment, pod: &Pod) {
+        self.known_since.entry(pod.uid.clone()).or_insert(now);
+        self.known.insert(pod.uid.clone(), pod.clone());
     }
 
     pub(super) fn told_dispatcher(&mut self, now: Moment, input: &DispatchInput) {
@@ -88,7 +97,7 @@ impl Judge {
         assert!(!pod.mirror && !pod.tolerates_us && !pod.phase.is_finished(), "{pod:?} does not count");
         assert!(!self.paused.contains(node) && !self.paused_all, "the brake is on");
         self.in_flight += 1;
-        assert!(self.in_flight <= 32);
+        assert!(self.in_flight <= if matches!(order, Order::Delete { .. }) { 40 } else { 32 });
         let limits = self.limits[node];
         let too_late = |until| matches!(order, Order::Delete { .. }) && limits.force_at.is_some_and(|at| at <= until);
         assert!(self.overloaded_until.is_none_or(|until| until <= now || too_late(until)), "a pause");
@@ -109,10 +118,12 @@ impl Judge {
                     assert!(pod.deletion.unwrap() > force_at, "it ends in time");
                 } else {
                     assert_eq!(pod.deletion, None);
-                    assert!(self.answered.contains(&pod.uid), "it was not evicted first");
                     let own = force_at.minus(pod.grace);
                     let half = limits.accepted.plus(force_at.since_or_zero(limits.accepted) / 2);
-                    assert!(now >= own.max(half).min(force_at.minus(seconds(1))), "too early");
+                    let (from, last) = (own.max(half), force_at.minus(seconds(1)));
+                    assert!(now >= from.min(last), "too early");
+                    let waited = now >= from.max(self.known_since[&pod.uid]).plus(seconds(2)).min(last);
+                    assert!(waited || self.answered.contains(&pod.uid), "it was not evicted first");
                 }
             }
         }

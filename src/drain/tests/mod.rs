@@ -5,11 +5,13 @@ mod answers;
 mod bench;
 mod budgets;
 mod dispatch;
+mod fairness;
 mod graces;
 mod judge;
 mod pods;
 mod properties;
 mod scenarios;
+mod untried;
 mod withdrawn;
 mod world;
 
@@ -137,7 +139,7 @@ fn shorten(name: &str, grace: u32) -> Order {
 /// What the dispatcher is told to want, with whether by delete.
 fn wants(effects: &[Effect]) -> Vec<(String, bool)> {
     let want = |e: &Effect| match e {
-        Effect::Dispatch(DispatchInput::Want { pod, delete, .. }) => Some((pod.uid.to_string(), *delete)),
+        Effect::Dispatch(DispatchInput::Want { pod, by, .. }) => Some((pod.uid.to_string(), by.is_delete())),
         _ => None,
     };
     effects.iter().filter_map(want).collect()

@@ -97,7 +97,11 @@ fn a_pod_of_the_same_name_is_another_pod() {
     d.step(at(2), Input::Gone(uid("a")));
     let again = Pod { uid: uid("a2"), ..pod("a") };
     assert_eq!(wants(&d.step(at(3), Input::Changed(again))), [("a2".into(), false)]);
-    assert_eq!(d.order(&uid("a2"), at(100)), Some(Order::Evict { pod: key("a"), uid: uid("a2"), grace: Some(10) }), "nothing was refused to it yet");
+    assert_eq!(
+        d.order(&uid("a2"), at(100), true),
+        Some(Order::Evict { pod: key("a"), uid: uid("a2"), grace: Some(10) }),
+        "nothing was refused to it yet"
+    );
 }
 
 #[test]
@@ -189,7 +193,7 @@ fn a_pod_that_is_listed_after_a_404_counts_and_is_deleted_at_its_time() {
     assert_eq!((relists(&effects), d.status(at(7)).counts.left), (false, 1));
     assert!(!relists(&d.step(at(60), Input::Tick)));
     assert_eq!(wants(&d.step(at(80), Input::Tick)), [("a".into(), true)]);
-    assert_eq!(d.order(&uid("a"), at(80)), Some(delete("a", 30)));
+    assert_eq!(d.order(&uid("a"), at(80), true), Some(delete("a", 30)));
 }
 
 #[test]
@@ -266,7 +270,7 @@ fn a_pod_on_its_way_out_counts_until_its_object_is_gone() {
     d.step(at(10), Input::Changed(Pod { phase: PodPhase::Succeeded, ..going("a") }));
     d.step(at(10), Input::Changed(Pod { phase: PodPhase::Succeeded, ..going("finished") }));
     assert_eq!(d.status(at(10)).counts, Counts { left: 1, leaving: 1, untouched: 1, ..Counts::default() }, "its volumes are still mounted");
-    assert_eq!(d.order(&uid("a"), at(100)), None, "a DELETE would take its object away at once");
+    assert_eq!(d.order(&uid("a"), at(100), true), None, "a DELETE would take its object away at once");
     assert_eq!(ended(&d.step(at(12), Input::Gone(uid("a")))), Some(&Outcome::Empty));
 }
 
@@ -296,7 +300,7 @@ fn s12_an_accepted_eviction_is_no_proof_and_an_intercepted_one_is_asked_again() 
     let mut d = drain(limits(110));
     d.step(at(0), Input::Listed(vec![pod("a")]));
     d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: ok() });
-    assert_eq!(d.order(&uid("a"), at(2)), None);
+    assert_eq!(d.order(&uid("a"), at(2), true), None);
     d.step(at(6), Input::Tick);
     assert_eq!(d.status(at(6)).blocked[0].reason, BlockReason::Intercepted);
     assert_eq!(wants(&d.step(at(31), Input::Tick)), [("a".into(), false)]);
@@ -346,14 +350,14 @@ fn the_brake_stops_evictions_force_and_the_deadline_but_not_the_end_of_an_empty_
     d.step(at(0), Input::Listed(vec![pod("a"), Pod { deletion: Some(at(900)), ..pod("b") }]));
     d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: refused_by_budget() });
     d.step(at(2), Input::Paused);
-    assert_eq!((d.order(&uid("a"), at(100)), d.order(&uid("b"), at(100))), (None, None));
+    assert_eq!((d.order(&uid("a"), at(100), true), d.order(&uid("b"), at(100), true)), (None, None));
     assert_eq!(ended(&d.step(at(120), Input::Tick)), None);
     let status = d.status(at(120));
     assert_eq!((status.phase, status.ends_at), (Phase::Paused, Some(at(110))), "it is shown");
     // Resume is a take-up: the deadline that has passed is void.
     let effects = d.step(at(130), Input::Resumed(Limits { end_at: Some(at(4000)), ..Limits::polite(at(0), true) }));
     assert_eq!((wants(&effects), ended(&effects)), (vec![("a".into(), false)], None));
-    assert_eq!(d.order(&uid("a"), at(130)), Some(evict("a", None)));
+    assert_eq!(d.order(&uid("a"), at(130), true), Some(evict("a", None)));
     d.step(at(131), Input::Paused);
     d.step(at(132), Input::Gone(uid("a")));
     assert_eq!(ended(&d.step(at(133), Input::Gone(uid("b")))), Some(&Outcome::Empty));
@@ -381,7 +385,7 @@ fn s24_s25_a_node_that_is_gone_or_over_is_not_waited_for() {
         d.step(at(0), Input::Listed(vec![pod("a")]));
         let effects = d.step(at(1), Input::Node(condition));
         assert_eq!(effects, [Effect::Dispatch(DispatchInput::Closed { node: "n1".into() }), Effect::Ended(outcome)]);
-        assert_eq!((d.order(&uid("a"), at(1)), d.next_wake()), (None, None));
+        assert_eq!((d.order(&uid("a"), at(1), true), d.next_wake()), (None, None));
     }
 }
 
@@ -399,7 +403,7 @@ fn a_polite_drain_neither_forces_nor_ends_by_time() {
     d.step(at(0), Input::Listed(vec![pod("a"), Pod { deletion: Some(at(90_000)), ..pod("b") }]));
     d.step(at(1), Input::Answer { order: evict("a", None), answer: refused_by_budget() });
     assert_eq!(ended(&d.step(at(86_400), Input::Tick)), None);
-    assert_eq!((d.order(&uid("a"), at(86_400)), d.order(&uid("b"), at(86_400))), (Some(evict("a", None)), None));
+    assert_eq!((d.order(&uid("a"), at(86_400), true), d.order(&uid("b"), at(86_400), true)), (Some(evict("a", None)), None));
     // Proved: the deadline that is given now rules.
     let effects = d.step(at(86_400), Input::Limits(Limits { accepted: at(0), ..limits(86_420) }));
     assert_eq!(wants(&effects), [("a".into(), true), ("b".into(), true)]);

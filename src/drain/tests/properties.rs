@@ -208,7 +208,7 @@ proptest! {
 
     #[test]
     fn a_burst_opens_when_it_is_quiet_or_its_time_is_over(script in prop::collection::vec((0_u64..400, 0_u8..5, any::<bool>()), 1..60)) {
-        let mut d = Dispatcher::new(DispatchSettings { in_flight: 1000, ..DispatchSettings::default() });
+        let mut d = Dispatcher::new(DispatchSettings { in_flight: 1000, first: 1000, ..DispatchSettings::default() });
         let (mut now, mut undecided, mut arrivals, mut accepts) = (0, 0_u32, vec![], vec![]);
         let mut gone = std::collections::BTreeMap::new();
         // Those that wait for each other, and when the last such burst was let go.
@@ -241,12 +241,15 @@ proptest! {
                             let (node, pod) = (name.as_str().into(), Arc::new(pod(&name)));
                             held.push((name.clone(), now, urgent));
                             accepts.push((name, now, urgent));
-                            vec![DispatchInput::Accepted { node: accepts[accepts.len() - 1].0.as_str().into(), urgent }, DispatchInput::Want { node, pod, delete: false }]
+                            vec![DispatchInput::Accepted { node: accepts[accepts.len() - 1].0.as_str().into(), urgent }, DispatchInput::Want { node, pod, by: By::Eviction }]
                         }
                     }
                 }
             };
-            for DispatchEffect::Go { node, .. } in input.into_iter().flat_map(|i| d.step(at_ms(now), i)) {
+            let let_go: Vec<_> = input.into_iter().flat_map(|i| d.step(at_ms(now), i)).collect();
+            for DispatchEffect::Go { node, uid, .. } in let_go {
+                let more = d.step(at_ms(now), DispatchInput::Answer { uid, class: Class::Accepted });
+                prop_assert_eq!(more, vec![]);
                 let quiet = undecided == 0 && arrivals.last().is_none_or(|a| now >= a + 200);
                 if held.iter().any(|(name, ..)| *name == *node.as_str()) {
                     let first = held.iter().map(|(_, at, _)| *at).min().unwrap();

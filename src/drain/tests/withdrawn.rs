@@ -15,7 +15,7 @@ fn a_pod_whose_order_was_withdrawn_is_wanted_again_as_soon_as_it_may_be() {
     let effects = d.step(at(31), Input::Tick);
     assert_eq!(wants(&effects), [("a".into(), false)]);
     assert!(effects.contains(&Effect::Relist));
-    assert_eq!(d.order(&uid("a"), at(31)), None, "what has happened to it only the LIST will show");
+    assert_eq!(d.order(&uid("a"), at(31), true), None, "what has happened to it only the LIST will show");
     let effects = d.step(at_ms(31_200), Input::Listed(vec![pod("a")]));
     assert_eq!(wants(&effects), [("a".into(), false)]);
 }

@@ -317,7 +317,7 @@ impl World {
 
     pub(super) fn tell(&mut self, node: &NodeName, input: Input) {
         let Some(drain) = self.drains.get_mut(node) else { return };
-        self.judge.told(node, &input);
+        self.judge.told(self.now, node, &input);
         let effects = drain.step(self.now, input);
         for effect in effects {
             match effect {
@@ -343,8 +343,8 @@ impl World {
         let mut inputs = std::collections::VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
             self.judge.told_dispatcher(self.now, &input);
-            for DispatchEffect::Go { node, uid } in self.dispatcher.step(self.now, input) {
-                let Some(order) = self.drains.get_mut(&node).and_then(|d| d.order(&uid, self.now)) else {
+            for DispatchEffect::Go { node, uid, evict } in self.dispatcher.step(self.now, input) {
+                let Some(order) = self.drains.get_mut(&node).and_then(|d| d.order(&uid, self.now, evict)) else {
                     inputs.push_back(DispatchInput::Withdrawn { uid });
                     continue;
                 };

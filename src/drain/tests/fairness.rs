@@ -1,0 +1,188 @@
+//! The dispatcher alone: requests that are not answered must not keep others from being sent.
+
+use super::{bench::*, *};
+
+/// A pod of this namespace that no budget counts.
+fn of(namespace: &str, name: &str) -> Pod {
+    Pod { key: PodKey { namespace: namespace.into(), name: name.into() }, ..other(name) }
+}
+
+/// A server that answers each request after 5 ms, unless a webhook hangs for its namespace: then after ten seconds, or after the two that
+/// its eviction is waited for.
+struct Server {
+    bench: Bench,
+    now: Moment,
+    answers: std::collections::BTreeMap<(Moment, String), Class>,
+    /// When each pod was first asked for.
+    asked: std::collections::BTreeMap<String, Moment>,
+    most: usize,
+    hangs: fn(&str) -> bool,
+}
+
+impl Server {
+    fn new(hangs: fn(&str) -> bool) -> Self {
+        let (answers, asked) = (std::collections::BTreeMap::new(), std::collections::BTreeMap::new());
+        Self { bench: Bench::with(DispatchSettings::default()), now: at(0), answers, asked, most: 0, hangs }
+    }
+
+    fn step(&mut self, input: DispatchInput) {
+        for name in self.bench.step(self.now, input) {
+            let hangs = (self.hangs)(&name);
+            let (after, class) = if hangs { (seconds(10), Class::Transient) } else { (Duration::from_millis(5), Class::Accepted) };
+            self.asked.entry(name.clone()).or_insert(self.now);
+            self.answers.insert((self.now.plus(after), name), class);
+        }
+        self.most = self.most.max(self.answers.len());
+    }
+
+    fn want(&mut self, node: &str, pod: Pod, by: By) {
+        self.step(DispatchInput::Want { node: node.into(), pod: Arc::new(pod), by });
+    }
+
+    fn run_until(&mut self, end: Moment) {
+        loop {
+            let answer = self.answers.first_key_value().map(|((at, _), _)| *at);
+            let Some(next) = self.bench.d.next_wake().into_iter().chain(answer).min().filter(|next| *next <= end) else { break };
+            self.now = self.now.max(next);
+            match self.answers.first_entry().filter(|e| e.key().0 <= self.now) {
+                Some(answer) => {
+                    let ((_, name), class) = answer.remove_entry();
+                    self.step(DispatchInput::Answer { uid: name.as_str().into(), class });
+                }
+                None => self.step(DispatchInput::Tick),
+            }
+        }
+        self.now = end;
+    }
+
+    /// When the last of those whose name begins so was first asked for; `None`: one was not yet.
+    fn last_asked(&self, prefix: &str, n: usize) -> Option<Duration> {
+        let asked: Vec<_> = self.asked.iter().filter(|(name, _)| name.starts_with(prefix)).map(|(_, at)| at.since_or_zero(at_ms(0))).collect();
+        asked.into_iter().max().filter(|_| self.asked.keys().filter(|name| name.starts_with(prefix)).count() == n)
+    }
+}
+
+/// Five hundred pods whose webhook never answers, in this many namespaces on 25 nodes, then two hundred others on twenty spot nodes.
+fn crowded(namespaces: usize, urgent: bool) -> Server {
+    let mut s = Server::new(|name| name.starts_with("hung"));
+    // All are there before the first may go.
+    s.step(DispatchInput::PausedAll(true));
+    for i in 0..25 {
+        s.bench.turn(&format!("a{i:02}"), !urgent, 110, 20);
+    }
+    for i in 0..500 {
+        s.want(&format!("a{:02}", i % 25), of(&format!("hung{}", i % namespaces), &format!("hung{i:03}")), By::Eviction);
+    }
+    for i in 0..20 {
+        s.bench.turn(&format!("b{i:02}"), false, 110, 20);
+    }
+    for i in 0..200 {
+        s.want(&format!("b{:02}", i % 20), of("web", &format!("web{i:03}")), By::Eviction);
+    }
+    s.step(DispatchInput::PausedAll(false));
+    s
+}
+
+#[test]
+fn pods_whose_webhook_never_answers_keep_no_other_pod_waiting() {
+    for (namespaces, urgent) in [(1, false), (1, true), (10, false), (10, true), (40, false), (40, true)] {
+        let mut s = crowded(namespaces, urgent);
+        s.run_until(at(3));
+        let last = s.last_asked("web", 200);
+        assert!(last.is_some_and(|last| last <= Duration::from_millis(1500)), "{namespaces} namespaces, urgent {urgent}: {last:?}");
+        assert!(s.most <= 64, "{}", s.most);
+    }
+}
+
+#[test]
+fn a_namespace_whose_webhook_begins_to_hang_is_left_with_few_slots() {
+    let mut s = Server::new(|name| name.starts_with('p') && name >= "p200");
+    for name in names("p", 700) {
+        s.want("n1", of("web", &name), By::Eviction);
+    }
+    s.run_until(at_ms(900));
+    assert_eq!(s.answers.len(), 32, "it had proved itself, and has all slots");
+    for name in names("q", 100) {
+        s.want("n2", of("other", &name), By::Eviction);
+    }
+    s.run_until(at_ms(2500));
+    assert!(s.last_asked("q", 100).is_some(), "others have their slots");
+    assert_eq!(s.answers.len(), 32, "those do not count any more, and no more of them are sent");
+    s.run_until(at(12));
+    assert_eq!(s.answers.len(), 4, "after that a few");
+}
+
+#[test]
+fn hundreds_of_hanging_namespaces_have_a_bound_and_keep_no_delete_waiting() {
+    let mut s = Server::new(|name| name.starts_with("hung"));
+    for i in 0..600 {
+        s.want(&format!("a{i:03}"), of(&format!("hung{i}"), &format!("hung{i:03}")), By::Eviction);
+    }
+    s.run_until(at(2));
+    assert_eq!(s.answers.len(), 48, "half as many beside those that count");
+    s.want("b", of("web", "web"), By::Delete);
+    assert_eq!(s.asked.get("web"), Some(&at(2)));
+}
+
+#[test]
+fn deletes_whose_webhook_never_answers_keep_no_other_delete_waiting() {
+    let mut s = Server::new(|name| name.starts_with("hung"));
+    for name in names("hung", 100) {
+        s.want("a", of("hung", &name), By::Delete);
+    }
+    for name in names("web", 100) {
+        s.want("b", of("web", &name), By::Delete);
+    }
+    s.run_until(at(1));
+    assert!(s.last_asked("web", 100).is_some_and(|last| last < seconds(1)));
+}
+
+#[test]
+fn an_answer_makes_a_namespace_trusted_again() {
+    let mut s = Server::new(|name| name.starts_with("hung"));
+    for name in names("hung", 8) {
+        s.want("a", of("web", &name), By::Eviction);
+    }
+    s.run_until(at(9));
+    assert_eq!(s.answers.len(), 4);
+    for name in names("hung", 8) {
+        s.step(DispatchInput::Unwant { uid: name.as_str().into() });
+    }
+    s.run_until(at(11));
+    for name in names("web", 100) {
+        s.want("b", of("web", &name), By::Eviction);
+    }
+    s.run_until(at(12));
+    assert!(s.last_asked("web", 100).is_some());
+}
+
+#[test]
+fn a_server_that_is_slow_to_answer_keeps_all_its_slots() {
+    let mut b = Bench::with(DispatchSettings::default());
+    for name in names("p", 300) {
+        b.want(at(0), "n1", other(&name));
+    }
+    // Each answer takes three seconds.
+    for round in 1..9 {
+        for name in b.gone.clone().iter().skip(b.d.status().waiting.abs_diff(300) - b.d.status().in_flight) {
+            b.answer(at(3 * round), name, Class::Accepted);
+        }
+    }
+    assert!(b.d.status().in_flight >= 32, "{:?}", b.d.status());
+}
+
+#[test]
+fn an_untried_pod_that_may_be_deleted_is_evicted_where_that_can_be_done() {
+    let goes = |b: &mut Bench, name: &str| {
+        let input = DispatchInput::Want { node: "n1".into(), pod: Arc::new(other(name)), by: By::EvictionOrDelete };
+        b.d.step(at(0), input).into_iter().map(|DispatchEffect::Go { evict, .. }| evict).collect::<Vec<_>>()
+    };
+    let mut b = Bench::with(DispatchSettings::default());
+    assert_eq!(goes(&mut b, "a"), [true]);
+    assert_eq!(goes(&mut b, "b"), [false], "the lane of evictions has no room before the first answer");
+    let mut b = Bench::new();
+    assert_eq!(goes(&mut b, "a"), [true]);
+    b.step(at(0), DispatchInput::Answer { uid: "a".into(), class: Class::Overload { retry_after: seconds(200) } });
+    b.turn("n1", false, 100, 1);
+    assert_eq!(goes(&mut b, "b"), [false], "no evictions while the API server has too much to do");
+}

@@ -1,0 +1,105 @@
+//! Pods that may be deleted although no eviction of them was answered yet.
+
+use super::{world::World, *};
+
+fn on(node: &str, name: &str) -> Pod {
+    Pod { node: Some(node.into()), ..pod(name) }
+}
+
+fn names(w: &World, evictions: bool) -> std::collections::BTreeSet<String> {
+    let sent = w.sent.iter().filter(|s| matches!(s.order, Order::Evict { .. }) == evictions);
+    sent.map(|s| s.order.uid().to_string()).collect()
+}
+
+#[test]
+fn a_pod_that_got_no_slot_is_deleted_two_seconds_after_it_may_be() {
+    let mut d = drain(limits(110));
+    d.step(at(0), Input::Listed(vec![pod("a")]));
+    assert_eq!(wants(&d.step(at(80), Input::Tick)), [], "it still waits for its eviction");
+    assert_eq!(d.next_wake(), Some(at(82)));
+    let by = |effects: Vec<Effect>| {
+        effects.into_iter().find_map(|e| if let Effect::Dispatch(DispatchInput::Want { by, .. }) = e { Some(by) } else { None })
+    };
+    assert_eq!(by(d.step(at(82), Input::Tick)), Some(By::EvictionOrDelete));
+    assert_eq!(d.order(&uid("a"), at(82), true), Some(evict("a", Some(28))));
+    assert_eq!(d.evict_until(&uid("a"), at(82)), Some(at(84)));
+    assert_eq!(d.order(&uid("a"), at(82), false), Some(delete("a", 28)));
+    let effects = d.step(at(82), Input::Answer { order: delete("a", 28), answer: ok() });
+    assert!(matches!(notes(&effects)[..], [Note::Forced { reason: BlockReason::NoSlot, grace: 28, .. }]));
+}
+
+#[test]
+fn an_eviction_of_it_that_has_no_answer_is_as_good_as_a_refusal() {
+    let mut d = drain(limits(110));
+    d.step(at(0), Input::Listed(vec![pod("a")]));
+    d.step(at(82), Input::Tick);
+    let effects = d.step(at(84), Input::Answer { order: evict("a", Some(28)), answer: answer(0, "", "no answer") });
+    assert_eq!(wants(&effects), [("a".into(), true)]);
+    assert_eq!(d.order(&uid("a"), at(84), true), Some(delete("a", 26)));
+}
+
+#[test]
+fn a_pod_that_shows_up_late_has_its_two_seconds_unless_the_deadline_is_there() {
+    let mut d = drain(limits(110));
+    d.step(at(0), Input::Listed(vec![]));
+    d.step(at(1), Input::Changed(Pod { ready: false, ..pod("z") }));
+    d.step(at(95), Input::Changed(pod("a")));
+    assert_eq!(d.order(&uid("a"), at(96), false), Some(evict("a", Some(14))));
+    assert_eq!(d.order(&uid("a"), at(97), false), Some(delete("a", 13)));
+    d.step(at_ms(108_500), Input::Changed(pod("b")));
+    assert_eq!(d.order(&uid("b"), at(109), false), Some(delete("b", 1)));
+}
+
+#[test]
+fn a_pause_is_no_time_in_which_it_could_have_been_evicted() {
+    let mut d = drain(limits(110));
+    d.step(at(0), Input::Listed(vec![pod("a")]));
+    d.step(at(10), Input::Paused);
+    d.step(at(90), Input::Resumed(limits(110)));
+    assert_eq!(d.order(&uid("a"), at(91), false), Some(evict("a", Some(19))));
+    assert_eq!(d.order(&uid("a"), at(92), false), Some(delete("a", 18)));
+}
+
+#[test]
+fn after_a_take_over_that_comes_late_every_pod_is_evicted_first() {
+    let mut w = World::new();
+    for i in 0..600 {
+        w.add_pod(on(["n1", "n2", "n3"][i % 3], &format!("p{i:03}")));
+    }
+    w.run_until(at(90));
+    w.now = at(90);
+    for node in ["n1", "n2", "n3"] {
+        w.drain_with(Start { node: node.into(), cordoned_at: at(0), limits: limits(110), own_pod: None }, Settings::default());
+    }
+    w.run_until(at(200));
+    assert_eq!((names(&w, true).len(), names(&w, false).len()), (600, 0));
+}
+
+#[test]
+fn after_a_late_take_over_only_what_is_refused_is_deleted() {
+    let mut w = World::new();
+    w.add_pod(on("n1", "a"));
+    w.add_pod(Pod { labels: [("app".to_owned(), "other".to_owned())].into(), ..on("n1", "b") });
+    w.add_budget("pdb", 1);
+    w.run_until(at(90));
+    w.now = at(90);
+    w.drain_with(Start { node: "n1".into(), cordoned_at: at(0), limits: limits(110), own_pod: None }, Settings::default());
+    w.run_until(at(200));
+    assert_eq!(names(&w, true).len(), 2);
+    assert_eq!(w.log().last(), Some(&(90, delete("a", 20))), "at once, when the budget has refused it");
+    assert_eq!(names(&w, false).len(), 1);
+}
+
+#[test]
+fn pods_that_an_overloaded_server_never_let_be_tried_are_deleted_in_time() {
+    let mut w = World::new();
+    for i in 0..40 {
+        w.add_pod(on("n1", &format!("p{i:02}")));
+    }
+    w.answer = Some(Box::new(|_, order| matches!(order, Order::Evict { .. }).then(|| overload(Some(30)))));
+    w.drain("n1", limits(110));
+    w.run_until(at(200));
+    assert!(names(&w, true).len() < 40, "some were never tried");
+    assert_eq!(names(&w, false).len(), 40);
+    assert_eq!(w.outcome("n1"), Some(&Outcome::Empty));
+}
