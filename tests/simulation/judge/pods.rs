@@ -10,6 +10,9 @@ use super::{
     story::{Deadline, counts},
 };
 
+/// How long a pod that may be deleted waits for a slot for its first eviction.
+const UNASKED: Duration = Duration::from_secs(2);
+
 impl Judge<'_> {
     /// Only the pods that count, only on nodes with an open record, each asked first, none forced too early, never without grace.
     pub(super) fn pods(&mut self) {
@@ -107,17 +110,19 @@ impl Judge<'_> {
         // A StatefulSet gives a name to one pod after the other: what counts is what came after this one was bound.
         let bound = self.story.pods.get(&pod.uid).map_or(self.evidence.begun, |life| life.bound);
         let about = |r: &&Request| r.subresource == "eviction" && r.namespace == pod.namespace && r.name == pod.name;
-        if !self.evidence.requests.iter().filter(about).any(|r| r.at <= at && r.at >= bound) {
-            self.broken(at, format!("{} was deleted and never asked to go", pod.name));
-        }
+        let asked = self.evidence.requests.iter().filter(about).any(|r| r.at <= at && r.at >= bound);
         let own = Duration::from_secs(self.grace_of(pod));
         let Some(instance) = self.instance_of(&pod.node).cloned() else { return };
         let deadlines = self.story.deadlines(&instance, at);
-        let in_time = deadlines.iter().any(|d| {
+        let from = |d: &Deadline| {
             let half = d.accepted + Duration::try_from(d.at.duration_since(d.accepted)).unwrap_or_default() / 2;
-            at + SLACK >= (d.at - own).max(half)
-        });
-        if !in_time {
+            (d.at - own).max(half)
+        };
+        // One that could not be asked (no slot was free, or the API server had too much to do) has two seconds more.
+        if !asked && !deadlines.iter().any(|d| at >= from(d).max(bound) + UNASKED) {
+            self.broken(at, format!("{} was deleted and never asked to go", pod.name));
+        }
+        if !deadlines.iter().any(|d| at + SLACK >= from(d)) {
             self.broken(at, format!("{} was deleted too early: {deadlines:?}", pod.name));
         }
     }
