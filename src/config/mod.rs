@@ -102,7 +102,7 @@ pub struct DrainConfig {
     pub complete_delay: Duration,
     /// How long a drain lasts at least, from the cordon.
     pub min_time: Duration,
-    /// Evictions and deletes in flight, at most.
+    /// `--max-evictions`: evictions in flight, at most; see [`crate::drain::DispatchSettings`] for what does not count.
     pub max_in_flight: usize,
     /// Evictions in flight for one budget, at most.
     pub max_in_flight_per_budget: usize,
