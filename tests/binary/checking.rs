@@ -87,6 +87,7 @@ async fn where_all_is_well_every_point_says_yes_and_nothing_is_changed() {
         "host",
         "instances",
         "kubernetes",
+        "lease",
         "paused",
         "proxy",
         "queue",
@@ -273,4 +274,20 @@ async fn drains_that_somebody_has_paused_are_told_with_what_lets_them_go_on() {
     let paused = report.at("paused");
     assert_eq!((paused["answer"].as_str(), paused["needed"].as_bool(), report.code), (Some("no"), Some(false), Some(0)), "{paused}");
     assert!(paused["remedy"].as_str().unwrap().contains("sundown.dev/pause-"), "{paused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_cannot_be_had_is_told_before_anybody_waits_for_a_leader() {
+    let stage = sound(68).await;
+    let report = stage.check(&["--receive"]).await;
+    let lease = report.at("lease");
+    assert_eq!((lease["answer"].as_str(), report.code), (Some("yes"), Some(0)), "{lease}");
+    assert!(lease["says"].as_str().unwrap().contains("does not exist yet"), "{lease}");
+    let name = lease["about"].as_str().unwrap().split_once('/').unwrap();
+    assert!(stage.world.kube.object("leases", name.0, name.1).is_none(), "nothing is changed");
+    let report = stage.check(&["--receive", "--lease-namespace", "nowhere"]).await;
+    assert_eq!((report.wrong(), report.code), (BTreeSet::from([("lease", "no")]), Some(1)), "{:#?}", report.findings);
+    let lease = report.at("lease");
+    assert!(lease["says"].as_str().unwrap().contains("namespace nowhere does not exist"), "{lease}");
+    assert!(lease["remedy"].as_str().unwrap().contains("--lease-namespace"), "{lease}");
 }

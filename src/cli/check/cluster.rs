@@ -195,14 +195,14 @@ fn stranger(pod: Pod) -> Stranger {
 }
 
 /// An error of the client in words, with a limit.
-async fn within<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, kube::Error> {
+pub(super) async fn within<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, kube::Error> {
     match tokio::time::timeout(LIMIT, request).await {
         Ok(answer) => answer,
         Err(_) => Err(kube::Error::Service(format!("no answer within {} s", LIMIT.as_secs()).into())),
     }
 }
 
-fn words_of(error: &kube::Error) -> String {
+pub(super) fn words_of(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
         other => with_causes(other),

@@ -6,6 +6,7 @@
 mod cluster;
 mod finding;
 mod hooks;
+mod lease;
 mod network;
 mod queue;
 
@@ -330,6 +331,11 @@ impl Check<'_> {
             Err(why) => self.found.push(Finding::cannot_tell("handlers", "", format!("pods cannot be listed: {why}"), "allow `list pods`").advice()),
         }
         let pods = pods.unwrap_or_default();
+        if !self.config.dry_run {
+            // A dry run leads without one.
+            let answer = lease::ask(&client, namespace, lease).await;
+            self.found.push(lease::judge(namespace, lease, answer));
+        }
         let held = cluster::standing(&client, namespace, lease).await;
         if let Ok(held) = &held {
             self.found.push(cluster::judge_pause(held, namespace, lease));

@@ -1,6 +1,12 @@
 //! The calls on the Lease.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 use k8s_openapi::{
@@ -52,6 +58,8 @@ pub(super) struct Calls {
     clock: Clock,
     on_call: OnCall,
     trouble: watch::Sender<Option<String>>,
+    /// The last try to create the Lease was answered with 404: its namespace does not exist.
+    has_no_namespace: Arc<AtomicBool>,
 }
 
 impl Calls {
@@ -63,6 +71,7 @@ impl Calls {
             clock,
             on_call,
             trouble: watch::Sender::new(None),
+            has_no_namespace: Arc::default(),
         }
     }
 
@@ -156,8 +165,7 @@ impl Calls {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(error)) => {
                 let outcome = outcome(&error);
-                let is_answer = matches!(outcome, "conflict" | "not_found");
-                self.said(if is_answer { None } else { Some(ClusterError::from_kube(verb.words(), &*self.object, &error).to_string()) });
+                self.refused(verb, outcome, &error);
                 Err(outcome)
             }
             Err(_) => {
@@ -166,11 +174,28 @@ impl Calls {
             }
         };
         if result.is_ok() {
+            self.has_no_namespace.store(false, Ordering::Relaxed);
             self.said(None);
         }
         let took = self.clock.now().since_or_zero(started);
         (self.on_call)(LeaseCall { verb, outcome: result.as_ref().err().copied().unwrap_or("ok"), took });
         result
+    }
+
+    /// A conflict is an answer like any other, and so is that the Lease does not exist, unless it cannot be created for want of its
+    /// namespace.
+    fn refused(&self, verb: Verb, outcome: &str, error: &Error) {
+        if (verb, outcome) == (Verb::Get, "not_found") && self.has_no_namespace.load(Ordering::Relaxed) {
+            return;
+        }
+        let has_no_namespace = (verb, outcome) == (Verb::Create, "not_found");
+        self.has_no_namespace.store(has_no_namespace, Ordering::Relaxed);
+        let said = ClusterError::from_kube(verb.words(), &*self.object, error);
+        self.said(match outcome {
+            "not_found" if has_no_namespace => Some(format!("{said}; create the namespace, or name another one with --lease-namespace")),
+            "conflict" | "not_found" => None,
+            _ => Some(said.to_string()),
+        });
     }
 
     /// Tells once what is wrong, and when it is well again.
@@ -179,7 +204,12 @@ impl Calls {
             (Some(before), Some(now)) => before != now,
             (before, now) => before.is_some() != now.is_some(),
         };
-        if is_new && let Some(error) = &trouble {
+        if is_new && self.has_no_namespace.load(Ordering::Relaxed) {
+            tracing::error!(
+                error = trouble,
+                "The namespace of the Lease does not exist: this process cannot lead, and drains nothing until it does. It is tried on."
+            );
+        } else if is_new && let Some(error) = &trouble {
             tracing::warn!(
                 error,
                 "The Lease cannot be read or written: this process cannot lead, and is not ready until it can. It is tried on; 401 and 403 need \
