@@ -104,10 +104,11 @@ impl AutoScaling {
             .map(drop)
     }
 
-    /// CompleteLifecycleAction. Sends the token too where it is known.
+    /// CompleteLifecycleAction. Sends the token too where it is known. `limit`: how long the call may take at most, if that is less
+    /// than any call may take.
     ///
     /// Fails with [`super::Advice::Gone`] when nothing waits any more: completed before, timed out or abandoned.
-    pub async fn complete(&self, owed: &OwedHook, result: HookResult) -> Result<(), AwsError> {
+    pub async fn complete(&self, owed: &OwedHook, result: HookResult, limit: Duration) -> Result<(), AwsError> {
         let request = self
             .client
             .complete_lifecycle_action()
@@ -116,7 +117,8 @@ impl AutoScaling {
             .instance_id(owed.key.instance.as_str())
             .set_lifecycle_action_token(owed.token.as_ref().map(|t| t.as_str().to_owned()))
             .lifecycle_action_result(result.as_str());
-        self.caller.call(Api::CompleteLifecycleAction, &object(owed), LIMIT, request.customize().interceptor(Acknowledged).send()).await.map(drop)
+        let call = request.customize().interceptor(Acknowledged).send();
+        self.caller.call(Api::CompleteLifecycleAction, &object(owed), limit.min(LIMIT), call).await.map(drop)
     }
 
     /// DescribeLifecycleHooks: all hooks of a group (50 at most). A group that does not exist fails with [`super::Advice::Gone`].

@@ -49,7 +49,7 @@ async fn c84_every_failure_has_its_advice_and_is_reported_once_and_not_retried_h
         (Reply::xml_error(403, "InvalidClientTokenId", "who?"), Advice::Denied, Outcome::Denied),
     ] {
         let (clients, reported) = completing(reply.clone());
-        let error = clients.autoscaling().complete(&owed(), HookResult::Continue).await.unwrap_err();
+        let error = clients.autoscaling().complete(&owed(), HookResult::Continue, Duration::MAX).await.unwrap_err();
         assert_eq!((error.advice(), error.outcome()), (advice, outcome), "{reply:?}: {error}");
         assert_eq!(reported.all().len(), 1, "{reply:?}");
         assert_eq!(reported.all()[0].1, outcome);
@@ -59,24 +59,24 @@ async fn c84_every_failure_has_its_advice_and_is_reported_once_and_not_retried_h
 #[tokio::test(start_paused = true)]
 async fn an_error_says_what_failed_on_what_and_why() {
     let (clients, _) = completing(Reply::xml_error(400, "ValidationError", "No active Lifecycle Action found with token x"));
-    let error = clients.autoscaling().complete(&owed(), HookResult::Continue).await.unwrap_err();
+    let error = clients.autoscaling().complete(&owed(), HookResult::Continue, Duration::MAX).await.unwrap_err();
     assert!(error.is_no_active_action());
     assert_eq!(
         error.to_string(),
         "CompleteLifecycleAction of hook drain of i-00000000000000001 in group asg failed: No active Lifecycle Action found with token x (ValidationError)"
     );
     let (clients, _) = completing(Reply::xml_error(400, "ValidationError", "AutoScalingGroup name not found"));
-    let error = clients.autoscaling().complete(&owed(), HookResult::Continue).await.unwrap_err();
+    let error = clients.autoscaling().complete(&owed(), HookResult::Continue, Duration::MAX).await.unwrap_err();
     assert!(!error.is_no_active_action() && error.is_invalid() && !error.is_about_the_token());
     assert!(size_of::<AwsError>() <= 128);
     let (clients, _) = completing(Reply::Reset);
-    let text = clients.autoscaling().complete(&owed(), HookResult::Continue).await.unwrap_err().to_string();
+    let text = clients.autoscaling().complete(&owed(), HookResult::Continue, Duration::MAX).await.unwrap_err().to_string();
     assert!(text.contains("dispatch failure: ") && !text.contains(['{', '(']), "causes in words, and none twice: {text}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_credentials_nothing_is_allowed() {
-    let error = clients_without_credentials().autoscaling().complete(&owed(), HookResult::Continue).await.unwrap_err();
+    let error = clients_without_credentials().autoscaling().complete(&owed(), HookResult::Continue, Duration::MAX).await.unwrap_err();
     assert_eq!(error.advice(), Advice::Denied, "{error}");
 }
 
@@ -110,7 +110,7 @@ async fn beats_and_completions_carry_instance_and_token() {
         }
     });
     clients.autoscaling().heartbeat(&owed()).await.unwrap();
-    clients.autoscaling().complete(&owed(), HookResult::Continue).await.unwrap();
+    clients.autoscaling().complete(&owed(), HookResult::Continue, Duration::MAX).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

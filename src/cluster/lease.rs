@@ -120,7 +120,12 @@ pub struct WriteGuard {
     clock: Clock,
     until: watch::Receiver<Option<Moment>>,
     stranded: watch::Receiver<bool>,
+    /// How long after the renew deadline another process may lead at the earliest.
+    reserve: Duration,
 }
+
+/// A request that is given up this long before another process may lead has time for its way to the server.
+const ON_THE_WAY: Duration = seconds(1);
 
 /// What a keeper needs.
 pub struct LeaseParts {
@@ -202,7 +207,9 @@ impl LeaseKeeper {
         let receivers = said.receivers();
         let keeper = Keeper { machine, calls, clock, random, place, last: None, said, under_way: None, on_turn };
         let task = spawner.spawn_scoped(keeper.run(inbox, watched, watching));
-        Self::of(receivers, trouble, clock, commands, Held::Task { _keeper: task })
+        let reserve = settings.duration.saturating_sub(settings.renew_deadline);
+        let guard = receivers.guard(clock, reserve);
+        Self::of(receivers, guard, trouble, commands, Held::Task { _keeper: task })
     }
 
     /// Leads without a Lease, for ever: a dry run.
@@ -211,12 +218,20 @@ impl LeaseKeeper {
         let said = Said::new(Leadership::Leader { since: clock.now(), term: 0 }, Some(Moment::MAX));
         let (commands, inbox) = mpsc::unbounded_channel();
         said.stopped.send_replace(true);
-        Self::of(said.receivers(), watch::channel(None).1, clock, commands, Held::Said { _said: said, _commands: inbox })
+        let receivers = said.receivers();
+        let guard = receivers.guard(clock, Duration::ZERO);
+        Self::of(receivers, guard, watch::channel(None).1, commands, Held::Said { _said: said, _commands: inbox })
     }
 
-    fn of(receivers: Receivers, trouble: watch::Receiver<Option<String>>, clock: Clock, commands: mpsc::UnboundedSender<Input>, held: Held) -> Self {
-        let Receivers { leadership, paused, stopped, until, stranded } = receivers;
-        Self { leadership, paused, stopped, trouble, guard: WriteGuard { clock, until, stranded }, commands, _held: held }
+    fn of(
+        receivers: Receivers,
+        guard: WriteGuard,
+        trouble: watch::Receiver<Option<String>>,
+        commands: mpsc::UnboundedSender<Input>,
+        held: Held,
+    ) -> Self {
+        let Receivers { leadership, paused, stopped, .. } = receivers;
+        Self { leadership, paused, stopped, trouble, guard, commands, _held: held }
     }
 
     /// Who leads.
@@ -281,6 +296,14 @@ impl WriteGuard {
         self.until.borrow().is_some_and(|until| self.clock.now() < until)
     }
 
+    /// How long a write that leaves now may take: until a second before another process may lead. `None`: this process may not write.
+    #[must_use]
+    pub fn time_left(&self) -> Option<Duration> {
+        let until = (*self.until.borrow())?;
+        let now = self.clock.now();
+        (now < until).then(|| until.plus(self.reserve).since_or_zero(now).saturating_sub(ON_THE_WAY))
+    }
+
     /// This process may keep lifecycle actions open: it leads, or nobody else is known to (ADR 10).
     #[must_use]
     pub fn may_beat(&self) -> bool {
@@ -294,6 +317,12 @@ struct Receivers {
     stopped: watch::Receiver<bool>,
     until: watch::Receiver<Option<Moment>>,
     stranded: watch::Receiver<bool>,
+}
+
+impl Receivers {
+    fn guard(&self, clock: Clock, reserve: Duration) -> WriteGuard {
+        WriteGuard { clock, until: self.until.clone(), stranded: self.stranded.clone(), reserve }
+    }
 }
 
 impl Said {

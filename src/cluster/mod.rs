@@ -34,7 +34,7 @@ pub use events::{
     reason::{self, EventReason},
 };
 pub use mirror::{Change, Health};
-pub use nodes::{NodeChange, NodeChanges, NodeIndex, read_node};
+pub use nodes::{NodeChange, NodeChanges, NodeIndex, UnschedulableNodes, read_node};
 pub use observer::{CallObserver, Outcome, Silent, Target};
 pub use pods::{PodEvent, PodEvents, PodFeed, PodFeedSettings};
 pub use rights::{LEASE_VERBS, Right, rights};

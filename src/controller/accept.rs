@@ -89,16 +89,18 @@ pub(super) async fn accept(
             // Somebody told us to leave it alone since it was looked at.
             return None;
         }
+        // A record is written on AWS's clock.
+        let skew = term.skew();
         let options = AcceptOptions {
             exclude: early(term, interruption) && seat.take(),
             stale: verdict.standing.is_polite(),
             sent,
-            rules: term.end_that_rules(&name),
+            rules: term.end_that_rules(&name).map(|end| skew.to_aws(end)),
             margin: if interruption.kind() == Kind::Spot { term.config.drain.spot_deadline_margin } else { term.config.drain.deadline_margin },
             compat: term.config.drain.compat,
             drain_timeout: term.config.drain.timeout,
         };
-        let (body, joins) = match record::accept(&node, interruption, now, &options) {
+        let (body, joins) = match record::accept(&node, interruption, skew.to_aws(now), &options) {
             record::Accept::Patch { body, joins, .. } => (body, joins),
             record::Accept::Repeat => {
                 // One that waits for its proof is not believed yet.

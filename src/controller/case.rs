@@ -51,6 +51,7 @@ pub(super) struct Case {
     term: Term,
     interruption: Interruption,
     known: Knowledge,
+    /// When its message was sent, on AWS's clock, as are all times in the interruption.
     sent: Option<Moment>,
     undecided: Option<Undecided>,
     beating: Option<OwedHook>,
@@ -256,7 +257,7 @@ impl Case {
         let entry = TrialEntry {
             why: why.to_owned(),
             node: node.map(|n| n.name.to_string()).unwrap_or_default(),
-            ..TrialEntry::of(&self.interruption, self.term.clock.now(), self.sent, self.known.received, would)
+            ..TrialEntry::of(&self.interruption, self.term.aws.clock().now(), self.sent, self.term.skew().to_aws(self.known.received), would)
         };
         Some(if self.term.record_trial(&entry) { Fate::Delete } else { Fate::Leave })
     }

@@ -15,8 +15,9 @@ use crate::{
     aws::{Clients, Lookups},
     cluster::{Cluster, DaemonSets, EventNote, NodeIndex, Recorder},
     config::Config,
-    domain::{InstanceId, Moment, Node, NodeName, OwedHook},
-    observe::Metrics,
+    domain::{InstanceId, Moment, Node, NodeName, OwedHook, Taken},
+    lifecycle::Skew,
+    observe::{Metrics, ReadyFlag},
     record::{LabelRoom, Record},
     triage,
 };
@@ -57,6 +58,8 @@ pub(super) struct StandingParts {
     pub(super) board: Board,
     pub(super) lead: Lead,
     pub(super) departed: Departed,
+    /// Holds while this leader knows the Nodes that its predecessor was draining. A condition of `/readyz`.
+    pub(super) confirmation: ReadyFlag,
     /// Until when test events that ask for it are acted on (`--accept-real-tests`).
     pub(super) real_tests_until: Option<Moment>,
     pub(super) outlets: Outlets,
@@ -65,14 +68,15 @@ pub(super) struct StandingParts {
 /// Says what this process may do now.
 #[derive(Clone)]
 pub(super) struct Lead {
-    pub(super) write: Arc<dyn Fn() -> bool + Send + Sync>,
+    pub(super) time_left: Arc<dyn Fn() -> Option<Duration> + Send + Sync>,
     pub(super) beat: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Lead {
-    /// It leads, and its renew deadline is not over.
-    pub(super) fn may_write(&self) -> bool {
-        (self.write)()
+    /// How long a write that leaves now may take: until another process may lead. `None`: this process does not lead, or its renew
+    /// deadline is over.
+    pub(super) fn time_left(&self) -> Option<Duration> {
+        (self.time_left)()
     }
 
     /// It leads, or was the last to lead as far as it knows: a heartbeat does no harm even if it is not.
@@ -193,6 +197,16 @@ impl Term {
     /// one says.
     pub(super) fn owed(&self, record: &Record, instance: &InstanceId) -> Vec<OwedHook> {
         record.owed(instance).into_iter().filter(|owed| self.policy.hooks.cover(&owed.key.hook)).collect()
+    }
+
+    /// How far AWS's clock is ahead of ours.
+    pub(super) fn skew(&self) -> Skew {
+        Skew::new(self.aws.clock().skew())
+    }
+
+    /// What a record holds, on our clock.
+    pub(super) fn taken(&self, record: &Record, instance: &InstanceId) -> Vec<Taken> {
+        self.skew().taken(record.taken(instance))
     }
 
     /// This Node is ours to drain: the node selector takes it, and nobody asked to leave it alone.

@@ -7,7 +7,6 @@ use std::{
 };
 
 use futures::future::join_all;
-use jiff::SignedDuration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -19,7 +18,7 @@ use super::{
     trial::{TrialEntry, Would},
 };
 use crate::{
-    domain::{Interruption, Moment, MomentExt, What, seconds},
+    domain::{Interruption, MomentExt, seconds},
     interruption::{Parsed, Reject, parse},
     observe::{Loop, MessageOutcome},
 };
@@ -67,8 +66,8 @@ impl Desk {
     /// Starts a case for each interruption. A test is decided like any other, and nothing is done about it.
     fn take_on(&self, interruptions: Vec<Interruption>, delivery: Delivery, test: bool) {
         let term = self.term.clone();
-        // AWS's own clock: what differs between it and ours must not make an event look old.
-        let offset = term.aws.clock().skew();
+        // What differs between AWS's clock and ours must not make an event look old.
+        let skew = term.skew();
         let received = term.clock.now();
         // What owes no hook may come again later; a hook has to be beaten from now on.
         let owes_a_hook = !test && interruptions.iter().any(|i| i.hook().is_some());
@@ -76,12 +75,13 @@ impl Desk {
         let cases: Vec<_> = interruptions
             .into_iter()
             .map(|interruption| {
-                let mut interruption = by_our_clock(interruption, offset);
                 // No event is from the future: taken at its word, one that says so would have a deadline that never comes.
-                interruption.time = interruption.time.map(|t| t.min(received.plus(seconds(5))));
-                let sent = delivery.sent.map(|t| shift(t, offset));
-                let happened = interruption.time.or(sent).map_or(received, |t| t.min(received.plus(seconds(5))));
-                case::Case::new(term.clone(), interruption, received, happened, sent, given_up.clone(), test)
+                let latest = received.plus(seconds(5));
+                let time = interruption.time.map(|t| t.min(skew.to_aws(latest)));
+                let happened = time.or(delivery.sent).map_or(received, |t| skew.to_ours(t).min(latest));
+                // All other times stay as AWS sent them: that is how they are recorded.
+                let interruption = Interruption { time, ..interruption };
+                case::Case::new(term.clone(), interruption, received, happened, delivery.sent, given_up.clone(), test)
             })
             .collect();
         self.term.spawn(decide_all(cases, delivery));
@@ -132,19 +132,6 @@ fn fingerprint(body: &str) -> String {
     let mut hasher = DefaultHasher::new();
     body.hash(&mut hasher);
     format!("{:x}", hasher.finish())
-}
-
-/// The times in an event are AWS's. Deadlines run on our clock: a machine whose clock is a minute behind must not force a minute late.
-fn by_our_clock(mut interruption: Interruption, offset: SignedDuration) -> Interruption {
-    interruption.time = interruption.time.map(|t| shift(t, offset));
-    if let What::Capacity { ends } = &mut interruption.what {
-        *ends = ends.map(|t| shift(t, offset));
-    }
-    interruption
-}
-
-fn shift(moment: Moment, ahead: SignedDuration) -> Moment {
-    moment.checked_sub(ahead).unwrap_or(moment)
 }
 
 /// A message is deleted when every interruption in it is decided and none of them wants it back.

@@ -143,7 +143,7 @@ pub(super) fn of_departed(term: &Term, gone: &Departure) {
         uid: gone.node.uid.clone(),
         instance: gone.instance.clone(),
         record: gone.record.clone(),
-        taken: gone.record.taken(&gone.instance),
+        taken: term.taken(&gone.record, &gone.instance),
         owed: term.owed(&gone.record, &gone.instance),
         outcome: Outcome::NodeGone.as_str(),
         node_gone: true,
@@ -227,7 +227,7 @@ impl Release {
                     return Written::Done;
                 }
             };
-            self.taken = record.taken(&self.instance);
+            self.taken = self.term.taken(&record, &self.instance);
             if self.put_back && self.taken.iter().any(|t| !self.disproved.contains(&t.event_id)) {
                 info!(node = %self.name, "An interruption joined while the node was about to be put back: it is drained after all.");
                 return Written::Reopened;
@@ -239,7 +239,7 @@ impl Release {
                 fresh = self.read().await;
                 continue;
             }
-            let released = Released::new(self.term.clock.now(), self.outcome);
+            let released = Released::new(self.term.aws.clock().now(), self.outcome);
             let back = self.put_back || (self.by_hand && !owed_any);
             let patch = if back { record::restore(&node, None, &After::Released(released)) } else { record::release(&node, &released) };
             let Some(patch) = patch else { return Written::Done };

@@ -86,8 +86,8 @@ impl Inlet {
 struct LeaderGate(WriteGuard);
 
 impl Gate for LeaderGate {
-    fn is_open(&self) -> bool {
-        self.0.may_write()
+    fn time_left(&self) -> Option<Duration> {
+        self.0.time_left()
     }
 }
 
@@ -95,7 +95,7 @@ impl Gate for LeaderGate {
 pub const AWAITED: [&str; 3] = ["nodes", "budgets", "queue"];
 
 /// All conditions of `/readyz`.
-pub(super) const CONDITIONS: [&str; 5] = ["nodes", "budgets", "queue", "lease", "receiving"];
+pub(super) const CONDITIONS: [&str; 6] = ["nodes", "budgets", "queue", "lease", "receiving", "records"];
 
 /// Runs until `shutdown`. Never errs: AWS and Kubernetes may come and go, both are tried again for ever.
 pub async fn serve(parts: Parts) {
@@ -234,8 +234,9 @@ fn standing(parts: &Parts, keeper: &Arc<LeaseKeeper>, counting: &Counting, ident
         spawner: parts.spawner.clone(),
         metrics: Arc::clone(&parts.metrics),
         board: parts.board.clone(),
-        lead: Lead { write: Arc::new(move || !dry && guard.may_write()), beat: Arc::new(move || !dry && beats.may_beat()) },
+        lead: Lead { time_left: Arc::new(move || guard.time_left().filter(|_| !dry)), beat: Arc::new(move || !dry && beats.may_beat()) },
         departed: Departed::default(),
+        confirmation: parts.readiness.flag("records"),
         real_tests_until: config.accept_real_tests.map(|length| parts.clock.now().plus(length)),
         outlets: parts.outlets.clone(),
     })
@@ -279,6 +280,8 @@ fn readiness(parts: &Parts, standing: &Standing, keeper: &LeaseKeeper, inlet: &I
     parts.readiness.add("nodes", move || watched(nodes.state(), "nodes"));
     let budgets = standing.budgets.clone();
     parts.readiness.add("budgets", move || watched(budgets.state(), "disruption budgets"));
+    // A standby has nothing to confirm.
+    standing.confirmation.set(Ok(()));
     let trouble = keeper.trouble();
     parts.readiness.add("lease", move || trouble.borrow().clone().map_or(Ok(()), Err));
     let inlet = inlet.clone();
@@ -312,6 +315,10 @@ impl Leading {
         let (term, words) = Term::begin(standing.clone(), kept);
         let foreman_loop = parts.loops.register("foreman", STUCK);
         if !standing.config.dry_run {
+            // Both may have been silently dead while this process stood by.
+            standing.nodes.restart_watch();
+            standing.budgets.restart_watch();
+            standing.confirmation.set(Err("the unschedulable nodes are not listed yet".to_owned()));
             // Before anything is taken up: a brake that was on before this term holds from its first moment.
             term.tell(foreman::Word::PausedAll(*keeper.paused().borrow()));
             term.spawn(foreman::work(term.clone(), words, foreman_loop));
@@ -347,6 +354,7 @@ impl Leading {
     fn end(self) -> Option<IntakeHandle> {
         let handle = self.stop_receiving();
         self.term.finish();
+        self.term.confirmation.set(Ok(()));
         handle
     }
 
@@ -359,6 +367,7 @@ impl Leading {
         if kept.is_none() {
             self.term.finish();
         }
+        self.term.confirmation.set(Ok(()));
         self.term.board.clear();
         (handle, kept)
     }

@@ -29,7 +29,7 @@ pub use interruption::{HealthNotice, HookAction, HookPurpose, Interruption, Kind
 pub use keys::*;
 pub use labels::Labels;
 pub use moment::{Moment, MomentExt, seconds};
-pub use node::{Node, NodeName, Ready, Taint};
+pub use node::{Node, NodeName, Ready, Taint, is_older_version};
 pub use pod::{Owner, Phase, Pod, PodKey, PodUid};
 pub use region::{is_region, region_of_host};
 pub use selector::{BadSelector, Selector};

@@ -73,7 +73,20 @@ pub struct Taint {
     pub time_added: Option<String>,
 }
 
+/// Whether resource version `a` is older than `b`. Versions are opaque by the API's contract, but every API server uses growing
+/// numbers, and Kubernetes compares them itself since 1.35 (KEP-5504). `false` where one of them is no number.
+#[must_use]
+pub fn is_older_version(a: &str, b: &str) -> bool {
+    matches!((a.parse::<u64>(), b.parse::<u64>()), (Ok(a), Ok(b)) if a < b)
+}
+
 impl Node {
+    /// It is an earlier version of the same Node object.
+    #[must_use]
+    pub fn is_older_than(&self, other: &Self) -> bool {
+        self.uid == other.uid && is_older_version(&self.resource_version, &other.resource_version)
+    }
+
     fn says(&self, key: &str) -> bool {
         self.annotations.get(key).is_some_and(|v| v == "true")
     }
@@ -106,5 +119,17 @@ impl Node {
     #[must_use]
     pub fn has_our_taint(&self) -> bool {
         self.taints.iter().any(|t| t.key == TAINT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_older_version;
+
+    #[test]
+    fn versions_that_are_not_numbers_are_never_older() {
+        for (a, b, expected) in [("9", "10", true), ("10", "9", false), ("9", "9", false), ("a", "b", false), ("", "1", false)] {
+            assert_eq!(is_older_version(a, b), expected, "{a:?} {b:?}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! Node: the cordon, the taint, the load balancer label.
 //!
 //! The record holds *facts* (what AWS said and when it was taken on); deadlines are derived from them. Only "accepted" and
-//! "released" are ever written: draining follows from the Node and its pods.
+//! "released" are ever written, all times by AWS's clock: draining follows from the Node and its pods.
 //!
 //! | [`Standing`] | what it means | what happens |
 //! | --- | --- | --- |
@@ -18,6 +18,7 @@
 
 mod accept;
 mod compat;
+mod confirmed;
 mod life;
 mod patch;
 mod room;
@@ -27,6 +28,7 @@ mod standing;
 mod tests;
 
 pub use accept::{Accept, AcceptOptions, accept, recognise};
+pub use confirmed::{ConfirmedNodes, Trust};
 pub use life::{After, carried_over, carry_over, release, reregister, restore, write_back};
 pub use patch::{cordon, exclude};
 pub use room::LabelRoom;

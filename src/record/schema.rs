@@ -10,6 +10,8 @@
 //!  "released":{"at":"2026-01-01T00:10:00Z","outcome":"empty"}}
 //! ```
 //!
+//! All times are by AWS's clock, not by the leader's own: readers convert them (`lifecycle::Skew`).
+//!
 //! With `--compat nth` there is `"compat":"nth"` beside `before`. Fields that are not known survive a rewrite at every level; so do interruptions of a kind that is not known, whatever their
 //! shape. A newer version is read for the fields that are known and keeps its number.
 

@@ -144,17 +144,22 @@ impl Stage {
 
     /// Starts a replica of the service called `name` (its tag in the API server's journal, its access key in AWS's).
     pub fn start(&self, name: &str, flags: &[&str]) -> Replica {
+        self.start_with_clock(name, flags, self.clock)
+    }
+
+    /// The same on a machine with its own clock.
+    pub fn start_with_clock(&self, name: &str, flags: &[&str], clock: Clock) -> Replica {
         let config = Arc::new(self.config(flags));
         self.drain_timeouts.borrow_mut().push(config.drain.timeout.map_or(3_600, |t| t.as_secs()));
         let (tasks, shutdown, board) = (Spawner::new(), CancellationToken::new(), Board::default());
         let metrics = Arc::new(Metrics::new(&controller::words()));
-        let (loops, readiness) = (Loops::new(self.clock), Readiness::default());
+        let (loops, readiness) = (Loops::new(clock), Readiness::default());
         let seed = self.seed ^ name.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
         let service = tasks.spawn(controller::serve(Parts {
             config,
             kube: self.world.kube.client_as(name),
             aws: self.aws_as(name),
-            clock: self.clock,
+            clock,
             random: Random::seeded(seed),
             spawner: tasks.clone(),
             metrics: Arc::clone(&metrics),

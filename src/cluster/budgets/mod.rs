@@ -30,6 +30,7 @@ pub struct BudgetWatch(Arc<Inner>);
 
 struct Inner {
     mirror: Arc<Mirror<Budget>>,
+    restart: mirror::Restart,
     _watch: AbortOnDropHandle<()>,
 }
 
@@ -117,9 +118,15 @@ impl BudgetWatch {
     /// Begins to watch. Never errs: an API server that is away is tried again for ever.
     #[must_use]
     pub fn start(cluster: &Cluster) -> Self {
-        let mirror = Arc::new(Mirror::default());
-        let watch = cluster.spawner().spawn_scoped(mirror::keep(cluster.clone(), collection(), Budgets, mirror.clone(), WORDS));
-        Self(Arc::new(Inner { mirror, _watch: watch }))
+        let (mirror, restart) = (Arc::new(Mirror::default()), mirror::Restart::default());
+        let keep = mirror::keep(cluster.clone(), collection(), Budgets, mirror.clone(), WORDS, restart.clone());
+        let watch = cluster.spawner().spawn_scoped(keep);
+        Self(Arc::new(Inner { mirror, restart, _watch: watch }))
+    }
+
+    /// Opens the watch anew, from where it is.
+    pub fn restart_watch(&self) {
+        self.0.restart.restart();
     }
 
     /// Whether it can be believed.

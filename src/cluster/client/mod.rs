@@ -119,8 +119,9 @@ pub enum Lane {
 
 /// Says whether anything may be written now. Asked when the request is about to leave, after it has waited for its slot.
 pub trait Gate: Send + Sync + 'static {
-    /// Writes may leave now. (What concerns the Lease does not pass here.)
-    fn is_open(&self) -> bool;
+    /// How long a write that leaves now may take: it must be over before another leader may begin. `None`: nothing may be written.
+    /// (What concerns the Lease does not pass here.)
+    fn time_left(&self) -> Option<Duration>;
 }
 
 /// Always open.
@@ -128,8 +129,8 @@ pub trait Gate: Send + Sync + 'static {
 pub struct OpenGate;
 
 impl Gate for OpenGate {
-    fn is_open(&self) -> bool {
-        true
+    fn time_left(&self) -> Option<Duration> {
+        Some(Duration::MAX)
     }
 }
 
@@ -216,14 +217,18 @@ impl Cluster {
 
     /// Sends a request (its URI without scheme and host) and reads the whole answer. `object` is for people.
     ///
+    /// A write ends before another leader may begin, at the server too: it carries its deadline as `timeout`, because a server goes
+    /// on with a request whose client has given up.
+    ///
     /// Errs with [`Problem::Unreachable`] when no slot came free or no answer came within the deadline.
     pub async fn call(&self, target: Target, lane: Lane, object: &str, request: Request<Vec<u8>>) -> Result<Bytes, ClusterError> {
         let _slot = self.slot(target, lane, object).await?;
-        self.check_gate(target, object, request.method())?;
+        let deadline = self.deadline(target, object, request.method())?;
+        let request = if request.method() == Method::GET { request } else { with_timeout(request, deadline) };
         let begun = Instant::now();
-        let result = match tokio::time::timeout(self.parts.settings.deadline, self.exchange(target, object, request)).await {
+        let result = match tokio::time::timeout(deadline, self.exchange(target, object, request)).await {
             Ok(result) => result,
-            Err(_) => Err(unanswered(target, object, self.parts.settings.deadline)),
+            Err(_) => Err(unanswered(target, object, deadline)),
         };
         self.count(target, result.as_ref().err(), begun);
         result
@@ -271,9 +276,11 @@ impl Cluster {
         Err(error)
     }
 
-    fn check_gate(&self, target: Target, object: &str, method: &Method) -> Result<(), ClusterError> {
-        if method == Method::GET || self.parts.gate.is_open() {
-            return Ok(());
+    /// How long a request that leaves now may take.
+    fn deadline(&self, target: Target, object: &str, method: &Method) -> Result<Duration, ClusterError> {
+        let left = if method == Method::GET { Some(Duration::MAX) } else { self.parts.gate.time_left() };
+        if let Some(left) = left.filter(|left| !left.is_zero()) {
+            return Ok(left.min(self.parts.settings.deadline));
         }
         let error = ClusterError::silent(target.action(), object, Problem::HeldBack, "nothing may be written now");
         self.count(target, Some(&error), Instant::now());
@@ -295,6 +302,19 @@ impl Cluster {
         let outcome = error.map_or(Outcome::Ok, |e| Outcome::Failed(e.problem));
         self.parts.observer.called(target, outcome, begun.elapsed());
     }
+}
+
+/// The request with the query parameter `timeout`, after which the API server gives it up (apiserver
+/// `endpoints/filters/request_deadline.go`).
+fn with_timeout(mut request: Request<Vec<u8>>, timeout: Duration) -> Request<Vec<u8>> {
+    let uri = request.uri();
+    let separator = if uri.query().is_some_and(|query| !query.is_empty()) { "&" } else { "?" };
+    let text = format!("{}{separator}timeout={}ms", uri.to_string().trim_end_matches('?'), timeout.as_millis());
+    // It was a URI before.
+    if let Ok(uri) = text.parse() {
+        *request.uri_mut() = uri;
+    }
+    request
 }
 
 fn unanswered(target: Target, object: &str, deadline: Duration) -> ClusterError {

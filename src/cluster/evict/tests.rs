@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::cluster::{
-    Gate, Settings,
+    Gate, OpenGate, Settings,
     fake::{Counter, Fake, Fault, status},
 };
 
@@ -96,8 +96,8 @@ async fn no_answer_is_code_0() {
 struct Closed;
 
 impl Gate for Closed {
-    fn is_open(&self) -> bool {
-        false
+    fn time_left(&self) -> Option<Duration> {
+        None
     }
 }
 
@@ -110,4 +110,30 @@ async fn nothing_is_written_through_a_closed_gate() {
     assert_eq!((answer.code, answer.reason.as_str()), (0, "HeldBack"));
     assert!(!cluster.delete_pod(&key, &uid, None).await.is_success());
     assert!(fake.seen().is_empty());
+}
+
+/// Another leader may begin in three seconds.
+struct NearlyOver;
+
+impl Gate for NearlyOver {
+    fn time_left(&self) -> Option<Duration> {
+        Some(Duration::from_secs(3))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_ends_before_another_leader_may_begin_and_tells_the_server_so() {
+    let (key, uid) = pod();
+    for (gate, seconds) in [(Arc::new(OpenGate) as Arc<dyn Gate>, 10), (Arc::new(NearlyOver), 3)] {
+        let fake = Fake::default();
+        fake.script(|_| Some(Fault::Hang));
+        let cluster = fake.cluster_with(Arc::new(Counter::default()), gate, Settings::default());
+        let begun = tokio::time::Instant::now();
+        assert_eq!(cluster.evict(&key, &uid, None).await.code, 0);
+        assert_eq!(begun.elapsed().as_secs(), seconds);
+        cluster.delete_pod(&key, &uid, Some(5)).await;
+        assert_eq!(begun.elapsed().as_secs(), 2 * seconds);
+        let timeouts: Vec<_> = fake.seen().iter().map(|seen| seen.query["timeout"].clone()).collect();
+        assert_eq!(timeouts, vec![format!("{seconds}000ms"); 2]);
+    }
 }

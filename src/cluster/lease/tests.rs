@@ -27,6 +27,8 @@ struct Stored {
     hangs: bool,
     /// Watches are refused.
     no_watch: bool,
+    /// Its namespace does not exist.
+    no_namespace: bool,
     calls: usize,
 }
 
@@ -67,6 +69,7 @@ impl Server {
         match (head.method, stored.lease.clone()) {
             (Method::GET, Some(lease)) => body(200, &lease),
             (Method::GET | Method::PUT | Method::PATCH, None) => refuse(404, "NotFound"),
+            (Method::POST, None) if stored.no_namespace => refuse(404, "NotFound"),
             (Method::POST, None) => stored.store(sent),
             (Method::POST, Some(_)) => refuse(409, "AlreadyExists"),
             (Method::PUT, Some(lease)) if lease["metadata"]["resourceVersion"] == sent["metadata"]["resourceVersion"] => stored.store(sent),
@@ -315,4 +318,41 @@ async fn a_lease_that_is_deleted_while_all_is_paused_comes_back_with_the_annotat
     server.set(|s| s.lease = None);
     sleep(30).await;
     assert_eq!(server.lease()["metadata"]["annotations"][PAUSE], Value::Null);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_namespace_is_trouble_until_it_exists() {
+    let server = Server::default();
+    server.set(|s| s.no_namespace = true);
+    let keeper = keeper(&server, "me");
+    let trouble = keeper.trouble();
+    for _ in 0..20 {
+        sleep(1).await;
+        let why = trouble.borrow().clone().expect("between two tries too");
+        assert!(why.contains("kube-system/sundown") && why.contains("--lease-namespace"), "{why}");
+    }
+    assert!(!keeper.guard().may_write());
+    let calls = server.0.lock().unwrap().calls;
+    assert!(calls <= 30, "{calls} calls in 20 s");
+    server.set(|s| s.no_namespace = false);
+    assert!(leads(&keeper, seconds(5)).await);
+    assert_eq!(*trouble.borrow(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_has_until_a_second_before_another_process_may_lead() {
+    let server = Server::default();
+    let keeper = keeper(&server, "me");
+    assert_eq!(keeper.guard().time_left(), None);
+    assert!(leads(&keeper, seconds(1)).await);
+    let left = keeper.guard().time_left().unwrap();
+    assert!((seconds(13)..seconds(14)).contains(&left), "15 s from the sending, less one: {left:?}");
+    server.set(|s| s.hangs = true);
+    sleep(7).await;
+    let left = keeper.guard().time_left().unwrap();
+    assert!((seconds(6)..seconds(7)).contains(&left), "{left:?}");
+    sleep(4).await;
+    assert_eq!(keeper.guard().time_left(), None);
+    let dry = LeaseKeeper::without_lease(Clock::starting_at(Moment::UNIX_EPOCH));
+    assert!(dry.guard().time_left().is_some_and(|left| left > seconds(3600)));
 }

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use tokio::sync::Notify;
+
 use super::{Mirror, Object};
 use crate::cluster::{
     Cluster, Problem,
@@ -23,19 +26,52 @@ pub(in crate::cluster) struct Words {
     pub(in crate::cluster) is_well_again: &'static str,
 }
 
+/// Has a watch opened anew. Clones ask for the same watch.
+#[derive(Clone, Default)]
+pub(in crate::cluster) struct Restart(Arc<Notify>);
+
+impl Restart {
+    /// Opens the watch anew from the version that it has seen last: one whose connection is dead stays open and silent.
+    pub(in crate::cluster) fn restart(&self) {
+        self.0.notify_one();
+    }
+
+    /// A LIST was answered: a restart that was asked for before it was has nothing left to show.
+    fn settle(&self) {
+        let _was_asked = self.0.notified().now_or_never().is_some();
+    }
+}
+
 /// Keeps a copy of a collection up to date, for ever.
-pub(in crate::cluster) async fn keep<D>(cluster: Cluster, collection: Collection, decode: D, mirror: Arc<Mirror<D::Object>>, words: Words)
-where
+pub(in crate::cluster) async fn keep<D>(
+    cluster: Cluster,
+    collection: Collection,
+    decode: D,
+    mirror: Arc<Mirror<D::Object>>,
+    words: Words,
+    restart: Restart,
+) where
     D: Decode,
     D::Object: Watched,
 {
     let mut watch = ListWatch::new(&cluster, collection, decode);
     loop {
-        match watch.next().await {
+        // A LIST that is under way is not begun again: what it shows is new.
+        let is_listing = watch.is_listing();
+        let signal = tokio::select! {
+            biased;
+            () = restart.0.notified(), if !is_listing => {
+                watch.restart();
+                continue;
+            }
+            signal = watch.next() => signal,
+        };
+        match signal {
             Signal::Listing => mirror.listing(),
             Signal::Listed(listed) => {
                 // One that is there but cannot be read is kept as it was last: it must not look deleted.
                 mirror.replace(listed.objects, |key| listed.unreadable.iter().any(|bad| D::Object::key_of(bad) == *key));
+                restart.settle();
             }
             Signal::Watching => {
                 if let Some(since) = mirror.well(cluster.clock().now()) {

@@ -11,7 +11,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-pub(super) use self::keep::{Watched, Words, keep};
+pub(super) use self::keep::{Restart, Watched, Words, keep};
 use crate::domain::Moment;
 
 /// Whether a copy can be believed.
@@ -78,12 +78,6 @@ pub(super) trait Object: Send + Sync + 'static {
     fn is_unchanged(&self, other: &Self) -> bool;
     /// It is an older version than the other one.
     fn is_older(&self, other: &Self) -> bool;
-}
-
-/// Compares resource versions. They are opaque by the book, but they are numbers that grow in every API server there is, and
-/// Kubernetes itself compares them so since 1.35 (KEP-5504). Where they are none, whatever comes last counts.
-pub(super) fn is_older_version(a: &str, b: &str) -> bool {
-    matches!((a.parse::<u64>(), b.parse::<u64>()), (Ok(a), Ok(b)) if a < b)
 }
 
 pub(super) struct Mirror<T: Object>(Mutex<State<T>>);

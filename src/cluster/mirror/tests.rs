@@ -118,12 +118,6 @@ fn a_list_counts_even_with_a_lower_version_but_not_against_what_was_learnt_since
 }
 
 #[test]
-fn versions_that_are_no_numbers_are_never_older() {
-    assert!(is_older_version("9", "10"));
-    assert!(!is_older_version("10", "9") && !is_older_version("9", "9") && !is_older_version("a", "b") && !is_older_version("", "1"));
-}
-
-#[test]
 fn a_copy_is_stale_from_the_start_until_it_is_listed_and_while_its_watch_fails() {
     let at = |second: i64| Moment::from_second(second).unwrap();
     let health = |synced, failing: Option<i64>| Health { synced, failing_since: failing.map(at), failed_at: None };

@@ -24,7 +24,7 @@ use super::{
     slim,
     watch::{Collection, Decode, Decoded, Reader},
 };
-use crate::domain::{InstanceId, Node, NodeName};
+use crate::domain::{InstanceId, Node, NodeName, is_older_version};
 
 const PATH: &str = "/api/v1/nodes";
 
@@ -39,8 +39,18 @@ struct Inner {
     cluster: Cluster,
     keep: KeepLabels,
     mirror: Arc<Mirror<Node>>,
+    restart: mirror::Restart,
     fresh: Mutex<Option<Fresh>>,
     _watch: AbortOnDropHandle<()>,
+}
+
+/// The Nodes that were unschedulable at one moment.
+#[derive(Debug, Clone)]
+pub struct UnschedulableNodes {
+    /// `metadata.resourceVersion` of the LIST: no Node in it is newer.
+    pub version: String,
+    /// The Nodes, by name.
+    pub nodes: Vec<Arc<Node>>,
 }
 
 /// A LIST past the index.
@@ -125,7 +135,7 @@ impl mirror::Object for Node {
     }
 
     fn is_older(&self, other: &Self) -> bool {
-        mirror::is_older_version(&self.resource_version, &other.resource_version)
+        is_older_version(&self.resource_version, &other.resource_version)
     }
 }
 
@@ -161,9 +171,15 @@ impl NodeIndex {
     /// Begins to watch. Never errs: an API server that is away is tried again for ever, [`NodeIndex::state`] says how it goes.
     #[must_use]
     pub fn start(cluster: &Cluster, keep: KeepLabels) -> Self {
-        let mirror = Arc::new(Mirror::default());
-        let watch = cluster.spawner().spawn_scoped(mirror::keep(cluster.clone(), collection(), Nodes::new(keep.clone()), mirror.clone(), WORDS));
-        Self(Arc::new(Inner { cluster: cluster.clone(), keep, mirror, fresh: Mutex::new(None), _watch: watch }))
+        let (mirror, restart) = (Arc::new(Mirror::default()), mirror::Restart::default());
+        let copy = mirror::keep(cluster.clone(), collection(), Nodes::new(keep.clone()), mirror.clone(), WORDS, restart.clone());
+        let watch = cluster.spawner().spawn_scoped(copy);
+        Self(Arc::new(Inner { cluster: cluster.clone(), keep, mirror, restart, fresh: Mutex::new(None), _watch: watch }))
+    }
+
+    /// Opens the watch anew, from where it is: one whose connection is dead goes unnoticed for a minute otherwise.
+    pub fn restart_watch(&self) {
+        self.0.restart.restart();
     }
 
     /// Whether the index can be believed: *unknown* may be said only by one that is sound.
@@ -234,8 +250,21 @@ impl NodeIndex {
         };
         match tokio::time::timeout(LIST, shared).await {
             Ok(result) => result,
-            Err(_) => Err(ClusterError::silent(Target::ListNodes.action(), "", Problem::Unreachable, format!("not done within {LIST:?}"))),
+            Err(_) => Err(endless_list()),
         }
+    }
+
+    /// Reads the Nodes past the index that are unschedulable now (a consistent LIST, in pages). What they say is in the index
+    /// when this returns, for the Nodes that the index knows. A Node that cannot be read is left out.
+    pub async fn list_unschedulable(&self) -> Result<UnschedulableNodes, ClusterError> {
+        let fields = Some("spec.unschedulable=true".to_owned());
+        let mut reader = Reader::new(&self.0.cluster, Nodes::new(self.0.keep.clone()));
+        let listed = match tokio::time::timeout(LIST, reader.list(&Collection { fields, ..collection() })).await {
+            Ok(listed) => listed?,
+            Err(_) => return Err(endless_list()),
+        };
+        listed.objects.iter().for_each(|node| self.0.mirror.learn(node.clone()));
+        Ok(UnschedulableNodes { version: listed.version, nodes: listed.objects.into_iter().map(Arc::new).collect() })
     }
 
     async fn list(&self) -> Result<Vec<Arc<Node>>, ClusterError> {
@@ -261,6 +290,10 @@ impl NodeIndex {
         self.0.mirror.learn(node.clone());
         Ok(node)
     }
+}
+
+fn endless_list() -> ClusterError {
+    ClusterError::silent(Target::ListNodes.action(), "", Problem::Unreachable, format!("not done within {LIST:?}"))
 }
 
 /// Reads one Node, for who keeps no index. `None`: there is none of that name.

@@ -99,6 +99,19 @@ impl<D: Decode> ListWatch<D> {
         }
     }
 
+    /// A LIST is under way.
+    pub(super) const fn is_listing(&self) -> bool {
+        matches!(self.state, State::Listing)
+    }
+
+    /// Opens the watch anew at once, from the last version that it has shown.
+    pub(super) fn restart(&mut self) {
+        if let State::Streaming(stream) = &self.state {
+            self.state = State::Open { version: stream.version.clone() };
+        }
+        self.not_before = Instant::now();
+    }
+
     async fn step(&mut self) -> Option<Signal<D::Object>> {
         match &mut self.state {
             State::Start => {

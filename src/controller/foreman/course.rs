@@ -12,7 +12,7 @@ use crate::{
     controller::{hooks::First, places, release::Completing},
     domain::{InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
     drain::{self, Drain, Input, Start},
-    lifecycle::{self, LimitSettings},
+    lifecycle::{self, LimitSettings, RecordClock},
     observe::{
         Place,
         traces::{Begun, DrainTrace},
@@ -31,6 +31,8 @@ pub(in crate::controller) struct Course {
     /// When the release that runs may complete.
     pub(in crate::controller) completing: Option<Completing>,
     pub(in crate::controller) take_up: Moment,
+    /// By which skew its record is read.
+    pub(in crate::controller) record_clock: RecordClock,
     pub(in crate::controller) wake: Option<Moment>,
     pub(in crate::controller) limits: drain::Limits,
     pub(in crate::controller) paused: bool,
@@ -110,7 +112,7 @@ impl Foreman {
     }
 
     /// Limits as the drain knows them, from facts.
-    pub(super) fn limits_of(&self, taken: &[Taken], take_up: Moment, proved: &BTreeSet<String>) -> drain::Limits {
+    pub(super) fn limits_of(&self, taken: &[Taken], take_up: Moment, proved: &BTreeSet<String>, record_clock: RecordClock) -> drain::Limits {
         let config = &self.term.config.drain;
         let settings = LimitSettings { drain_timeout: config.timeout, margin: config.deadline_margin, spot_margin: config.spot_deadline_margin };
         let sure: Vec<Taken> = taken.iter().filter(|t| is_sure(t, proved)).cloned().collect();
@@ -118,17 +120,40 @@ impl Foreman {
         if sure.is_empty() {
             return drain::Limits::polite(accepted, taken.iter().any(Taken::is_urgent));
         }
-        let l = lifecycle::limits(&sure, &self.hook_facts, take_up, &settings);
+        let l = record_clock.soften(lifecycle::limits(&sure, &self.hook_facts, take_up, &settings));
         drain::Limits { force_at: l.force_at, accepted: l.accepted, end_at: l.end_at, urgent: l.urgent }
     }
 
     /// Derives the limits of a drain again and tells it when they have changed.
     pub(super) fn refresh_limits(&mut self, name: &NodeName) {
         let Some(course) = self.courses.get(name) else { return };
-        let limits = self.limits_of(&course.taken, course.take_up, &course.proved);
+        let limits = self.limits_of(&course.taken, course.take_up, &course.proved, course.record_clock);
         if limits != course.limits {
             self.set_limits(name, limits);
             self.step(name, Input::Limits(limits));
+        }
+    }
+
+    /// Reads the records of running drains anew where AWS's clock is found to differ by more than it did. That is a take-up: a
+    /// deadline that is over by the new measurement is void.
+    pub(super) fn follow_skew(&mut self) {
+        let (now, skew) = (self.term.clock.now(), self.term.skew());
+        let mut changed = Vec::new();
+        for (name, course) in self.courses.iter_mut().filter(|(_, course)| course.drain.is_some()) {
+            if course.record_clock.measured(skew, now) {
+                course.taken = skew.taken(course.record.taken(&course.instance));
+                course.take_up = now;
+                changed.push(name.clone());
+            }
+        }
+        if !changed.is_empty() {
+            tracing::warn!(
+                drains = changed.len(), skew = ?self.term.aws.clock().skew(),
+                "The measured difference between AWS's clock and ours has changed: deadlines are derived anew, and nothing is forced for 10 s."
+            );
+        }
+        for name in changed {
+            self.refresh_limits(&name);
         }
     }
 
@@ -144,12 +169,13 @@ impl Foreman {
 
     /// Begins the drain of a node whose record is open, or takes over one that another leader began.
     pub(super) fn begin(&mut self, node: &Arc<Node>, instance: &InstanceId, record: Record) {
-        let taken = record.taken(instance);
-        let accepted = record.accepted().unwrap_or_else(|| self.term.clock.now());
+        let record_clock = RecordClock::new(self.term.skew());
+        let taken = record_clock.skew().taken(record.taken(instance));
+        let accepted = taken.iter().map(|t| t.accepted).min().unwrap_or_else(|| self.term.clock.now());
         let ours = accepted >= self.term.since.minus(seconds(1));
         let take_up = if ours { accepted } else { self.term.clock.now() };
         self.owe(&node.name, &self.term.owed(&record, instance), &taken, ours);
-        let limits = self.limits_of(&taken, take_up, &BTreeSet::new());
+        let limits = self.limits_of(&taken, take_up, &BTreeSet::new(), record_clock);
         let own_pod = self.term.config.standing.pod.clone();
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod };
         let drain = Drain::new(start, self.drain_settings());
@@ -171,6 +197,7 @@ impl Foreman {
             drain: Some(drain),
             completing: None,
             take_up,
+            record_clock,
             wake: None,
             limits,
             paused: false,
@@ -222,7 +249,7 @@ impl Foreman {
         }
         let instance = course.instance.clone();
         let before = course.taken.len();
-        course.taken = record.taken(&instance);
+        course.taken = course.record_clock.skew().taken(record.taken(&instance));
         course.record = record;
         let (taken, over, owed) = (course.taken.clone(), course.is_over(), self.term.owed(&course.record, &instance));
         self.owe(name, &owed, &taken, true);

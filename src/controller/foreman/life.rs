@@ -11,15 +11,33 @@ use crate::{
     domain::{InstanceId, MomentExt, Node, NodeName, seconds},
     drain::{DispatchInput, Input, NodeCondition, Outcome},
     observe::RecordEvent,
-    record::{self, Doubt, Standing, VoidReason},
+    record::{self, Doubt, Standing, Trust, VoidReason},
 };
 
 /// How long the record of a vanished Node is remembered, in case its instance registers again.
-const REMEMBER: std::time::Duration = seconds(900);
+pub(super) const REMEMBER: std::time::Duration = seconds(900);
 
 impl Foreman {
-    /// A Node as it is now: whatever its record says is acted on.
+    /// A Node as the index shows it: once that is confirmed, whatever its record says is acted on.
     pub(super) fn see(&mut self, node: &Arc<Node>) {
+        if self.buried.contains(&node.uid) {
+            return;
+        }
+        let held = self.courses.get(&node.name).map(|course| Arc::clone(&course.node));
+        let trust = self.takeover.confirmed.trust(node, held.as_deref());
+        if trust == Trust::Confirmed {
+            return self.see_confirmed(node);
+        }
+        if held.is_none() {
+            self.keep_alive(node);
+        }
+        if trust == Trust::Unconfirmed {
+            self.read(node);
+        }
+    }
+
+    /// A Node as it is now: whatever its record says is acted on.
+    pub(super) fn see_confirmed(&mut self, node: &Arc<Node>) {
         let name = &node.name;
         if self.courses.get(name).is_some_and(|c| c.node.uid != node.uid) {
             // Deleted and registered again between two looks.
@@ -34,6 +52,7 @@ impl Foreman {
         if self.buried.contains(&node.uid) {
             return;
         }
+        self.settle_kept_alive(name, Some(node));
         let instance = node.instance.clone().or_else(|| self.named.get(name).cloned());
         match record::standing(node, instance.as_ref()) {
             Standing::None => self.unrecorded(node, instance.as_ref()),
@@ -47,6 +66,7 @@ impl Foreman {
             Standing::Released { .. } => {
                 self.damaged.remove(name);
                 self.update(node);
+                self.ended_elsewhere(name, "its record says that it is released");
             }
             Standing::Void { record, why } => self.void(node, &record, why),
             Standing::Doubtful { record, why } => self.doubtful(node, instance, record, why),
@@ -77,7 +97,10 @@ impl Foreman {
         self.damaged.remove(&node.name);
         self.update(node);
         if let Some(course) = self.courses.get(&node.name) {
-            if (course.drain.is_some() || self.still_owes(course)) && !course.written_back && self.term.manages(node) {
+            if !node.has_our_taint() {
+                // Whoever put the node back took both away. A person who deletes the record by mistake leaves the taint.
+                self.ended_elsewhere(&node.name, "neither its record nor the taint is there");
+            } else if (course.drain.is_some() || self.still_owes(course)) && !course.written_back && self.term.manages(node) {
                 let record = course.record.clone();
                 self.write_back(node, record);
             }
@@ -101,6 +124,17 @@ impl Foreman {
         }
     }
 
+    /// The Node shows that its drain is over, and this leader writes that only after the drain has ended: another leader or a person did.
+    /// The drain ends at once, and the record is not written back.
+    fn ended_elsewhere(&mut self, name: &NodeName, why: &'static str) {
+        let Some(course) = self.courses.get_mut(name) else { return };
+        course.written_back = true;
+        if course.drain.is_some() {
+            course.span.in_scope(|| info!(why, "Another leader or a person has ended the drain of the node: it ends here too."));
+            self.step(name, Input::Release);
+        }
+    }
+
     fn write_back(&mut self, node: &Arc<Node>, record: record::Record) {
         if let Some(course) = self.courses.get_mut(&node.name) {
             course.written_back = true;
@@ -109,7 +143,9 @@ impl Foreman {
             &node.name,
             "The record was deleted by hand while the drain is under way; it is written back once. To end the drain use `sundown release`.",
         );
-        self.write(node, "write the record back", move |node| node.record().is_none().then(|| record::write_back(node, &record)));
+        self.write(node, "write the record back", move |node| {
+            (node.record().is_none() && node.has_our_taint()).then(|| record::write_back(node, &record))
+        });
     }
 
     pub(super) fn tell_restored(&self, node: &NodeName, message: &str) {
@@ -238,7 +274,8 @@ impl Foreman {
     }
 
     /// The Node object is gone.
-    pub(super) fn node_deleted(&mut self, node: &Node) {
+    pub(super) fn node_deleted(&mut self, node: &Arc<Node>) {
+        self.unconfirmed_deleted(node);
         self.buried.remove(&node.uid);
         self.damaged.remove(&node.name);
         self.named.remove(&node.name);
@@ -252,7 +289,7 @@ impl Foreman {
     }
 
     /// The Node of a course is gone: what it owes is completed from memory at once.
-    fn vanished(&mut self, name: &NodeName) {
+    pub(super) fn vanished(&mut self, name: &NodeName) {
         let Some(course) = self.courses.get_mut(name) else { return };
         let until = self.term.clock.now().plus(REMEMBER);
         self.ghosts.insert(course.instance.clone(), (course.record.clone(), until));
@@ -300,8 +337,8 @@ impl Foreman {
             let now = self.term.clock.now();
             let Some(course) = self.courses.get_mut(name) else { return };
             course.take_up = now;
-            let (taken, proved) = (course.taken.clone(), course.proved.clone());
-            let limits = self.limits_of(&taken, now, &proved);
+            let (taken, proved, record_clock) = (course.taken.clone(), course.proved.clone(), course.record_clock);
+            let limits = self.limits_of(&taken, now, &proved, record_clock);
             self.set_limits(name, limits);
             self.step(name, Input::Resumed(limits));
         }
@@ -337,7 +374,8 @@ impl Foreman {
         if let Some(wake) = course.wake.take() {
             self.wakes.remove(&(wake, name.clone()));
         }
-        let took = now.since_or_zero(course.record.accepted().unwrap_or(course.take_up));
+        let accepted = course.taken.iter().map(|t| t.accepted).min();
+        let took = now.since_or_zero(accepted.unwrap_or(course.take_up));
         course.span.in_scope(|| info!(outcome = outcome.as_str(), ?took, left = list(outcome.left()), "Drain ended."));
         self.term.board.ended(name, outcome.as_str(), now);
         self.told_end(name, outcome, took);
@@ -349,29 +387,6 @@ impl Foreman {
         }
         self.release(name, outcome);
         self.complete_claimed();
-    }
-
-    /// Nodes that went before this term with a record that was open: what they owe is completed from memory, as it would have been at
-    /// once. Those that only lost the record get it back when they are looked at.
-    pub(super) fn take_up_departed(&mut self) {
-        let now = self.term.clock.now();
-        for gone in self.term.departed.all(self.term.clock) {
-            let until = gone.at.plus(REMEMBER);
-            if until > now {
-                self.ghosts.insert(gone.instance.clone(), (gone.record.clone(), until));
-            }
-            if !self.term.nodes.by_instance(&gone.instance).is_empty() {
-                continue;
-            }
-            // Who did not lead has seen the Node go, and has heard nothing of completions.
-            if !self.term.owed(&gone.record, &gone.instance).is_empty() {
-                info!(
-                    node = %gone.node.name, instance = %gone.instance,
-                    "A node went before this term, and what it owes may not have been completed: it is completed once more."
-                );
-            }
-            release::of_departed(&self.term, &gone);
-        }
     }
 
     /// A release is done.

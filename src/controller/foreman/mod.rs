@@ -11,6 +11,7 @@ mod labels;
 mod life;
 mod orders;
 mod proofs;
+mod takeover;
 mod told;
 mod word;
 
@@ -22,6 +23,7 @@ use std::{
 use futures::FutureExt as _;
 use tokio::sync::mpsc;
 
+use self::takeover::TakeOver;
 pub(in crate::controller) use self::{course::Course, word::Word};
 use super::context::Term;
 use crate::{
@@ -41,12 +43,13 @@ const REPORT: Duration = Duration::from_millis(100);
 /// Runs until the term ends.
 pub(super) async fn work(term: Term, mut words: mpsc::UnboundedReceiver<Word>, alive: Loop) {
     let (feed, mut pods) = PodFeed::start(&term.cluster, PodFeedSettings::default());
+    let mut foreman = Foreman::new(term.clone(), feed);
+    foreman.keep_all_alive();
+    term.spawn(takeover::list_unschedulable(term.clone()));
     // The dispatcher should know the budgets before the first drain asks. Where they cannot be read, evictions tell.
     tokio::time::timeout(seconds(5), term.budgets.synced()).await.ok();
     let mut nodes = term.nodes.subscribe();
     let mut budgets = term.budgets.subscribe();
-    let mut foreman = Foreman::new(term, feed);
-    foreman.take_up_departed();
     loop {
         alive.turned();
         let now = foreman.term.clock.now();
@@ -99,6 +102,7 @@ pub(super) struct Foreman {
     damaged: BTreeMap<NodeName, String>,
     /// Drained nodes whose Node is gone: should the same instance register again, its record is written again.
     ghosts: BTreeMap<InstanceId, (Record, Moment)>,
+    takeover: TakeOver,
     /// UIDs of Nodes that are gone and still in the index: its watch is behind.
     buried: BTreeSet<String>,
     paused: bool,
@@ -136,6 +140,7 @@ impl Foreman {
             left_alone: BTreeSet::new(),
             damaged: BTreeMap::new(),
             ghosts: BTreeMap::new(),
+            takeover: TakeOver::default(),
             buried: BTreeSet::new(),
             paused: false,
             told_at: now,
@@ -188,6 +193,8 @@ impl Foreman {
                 if node.instance.is_none() {
                     self.named.insert(node.name.clone(), instance);
                 }
+                // It is the answer to this leader's own PATCH, or was read past the index after one.
+                self.takeover.confirmed.read(&node);
                 self.see(&node);
                 if over {
                     self.step(&node.name, Input::Node(drain::NodeCondition::InstanceOver));
@@ -205,6 +212,8 @@ impl Foreman {
                     self.refresh_limits(&node);
                 }
             }
+            Word::Unschedulable(listed) => self.take_over(&listed),
+            Word::Read { name, node } => self.was_read(&name, node.as_ref()),
             Word::Answer { node, order, answer } => self.answered(&node, order, answer),
             Word::DaemonSet { node, namespace, name, state } => self.step(&node, Input::DaemonSet { namespace, name, state }),
             Word::PausedAll(paused) => self.pause_all(paused),
@@ -370,6 +379,7 @@ impl Foreman {
     /// What is looked at once a second while anything is drained.
     fn regularly(&mut self) {
         let now = self.term.clock.now();
+        self.follow_skew();
         self.look_for_unreachable();
         self.complete_claimed();
         self.tell_blind(now);

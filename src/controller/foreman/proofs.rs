@@ -56,7 +56,7 @@ impl Foreman {
     /// The boot id differs: does one of the record's hooks still wait?
     pub(super) fn ask_hooks(&self, node: &Arc<Node>, instance: &InstanceId, record: &Record) {
         let (term, node) = (self.term.clone(), Arc::clone(node));
-        let (owed, taken) = (self.term.owed(record, instance), record.taken(instance));
+        let (owed, taken) = (self.term.owed(record, instance), self.term.taken(record, instance));
         self.term.spawn(async move {
             let mut counts = false;
             for hook in owed {

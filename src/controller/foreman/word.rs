@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
+    cluster::UnschedulableNodes,
     domain::{ApiAnswer, InstanceId, Node, NodeName, OwedHook},
     drain::{self, Order},
     lifecycle::HookFacts,
@@ -30,6 +31,15 @@ pub(in crate::controller) enum Word {
         instance: InstanceId,
         /// EC2 says that nothing runs on the instance any more.
         over: bool,
+    },
+    /// The LIST of the term: the Nodes that are unschedulable now.
+    Unschedulable(UnschedulableNodes),
+    /// A Node was read past the index.
+    Read {
+        /// Its name.
+        name: NodeName,
+        /// As it is now; `None`: it does not exist.
+        node: Option<Arc<Node>>,
     },
     /// What deadlines need to know of a hook has changed.
     Hook(OwedHook, HookFacts),

@@ -324,10 +324,8 @@ impl Keeper {
             return true;
         }
         let standing = self.standing.clone();
-        if !standing.lead.may_write() {
-            return false;
-        }
-        let result = standing.aws.autoscaling().complete(&self.owed, HookResult::Continue).await;
+        let Some(left) = standing.lead.time_left() else { return false };
+        let result = standing.aws.autoscaling().complete(&self.owed, HookResult::Continue, left).await;
         let key = self.owed.key.clone();
         match result {
             Ok(()) => {

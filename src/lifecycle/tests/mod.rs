@@ -1,6 +1,7 @@
 //! Moments, descriptions and an Auto Scaling that answers, for all tests of this room.
 #![allow(clippy::indexing_slicing, reason = "a test may panic")]
 
+mod aws_time;
 mod beats;
 mod deadlines;
 mod properties;

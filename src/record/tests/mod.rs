@@ -3,6 +3,7 @@
 
 mod accept;
 mod compat;
+mod confirmed;
 mod life;
 mod properties;
 mod room;

@@ -107,6 +107,11 @@ impl Failure {
         Self::new(500, "InternalError", format!("Internal error occurred: {message}")).with_details(json!({ "causes": [{ "message": message }] }))
     }
 
+    /// The `timeout` of the request is over (apiserver: endpoints/handlers/finisher).
+    pub(super) fn timeout() -> Self {
+        Self::new(504, "Timeout", "Timeout: request did not complete within requested timeout - context deadline exceeded").with_details(json!({}))
+    }
+
     pub(super) fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }

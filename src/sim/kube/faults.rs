@@ -77,7 +77,7 @@ pub enum Fault {
         /// `Retry-After`, in seconds.
         retry_after: u32,
     },
-    /// Done and answered later.
+    /// Done and answered later; given up without effect where the `timeout` of the request is over by then.
     Slow(Duration),
     /// Done at once, answered later.
     SlowAnswer(Duration),

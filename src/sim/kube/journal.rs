@@ -1,6 +1,6 @@
 //! What was asked, and what became of it: for judges.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use crate::domain::Moment;
 
@@ -27,6 +27,8 @@ pub struct Request {
     pub status: u16,
     /// It was a dry run.
     pub dry_run: bool,
+    /// `timeout`: how long the client gives the server.
+    pub timeout: Option<Duration>,
 }
 
 impl Request {

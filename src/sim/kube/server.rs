@@ -100,8 +100,9 @@ impl KubeService {
             body,
         };
         let (asked, call) = self.understand(&incoming);
-        let (entry, faults) = self.begin(&asked, incoming.query.get("dryRun") == "All");
-        let (status, answer) = self.through(faults, &asked, call, &incoming.path).await;
+        let timeout = duration(incoming.query.get("timeout"));
+        let (entry, faults) = self.begin(&asked, incoming.query.get("dryRun") == "All", timeout);
+        let (status, answer) = self.through(faults, &asked, call, &incoming.path, timeout).await;
         self.end(entry, status);
         answer
     }
@@ -147,11 +148,11 @@ impl KubeService {
         (asked, Ok(call))
     }
 
-    fn begin(&self, asked: &Asked, dry_run: bool) -> (u64, Vec<Fault>) {
+    fn begin(&self, asked: &Asked, dry_run: bool, timeout: Option<Duration>) -> (u64, Vec<Fault>) {
         let mut guard = self.lock();
         let state = &mut *guard;
         let at = state.clock.now();
-        let entry = state.journal.begin(asked, at, dry_run);
+        let entry = state.journal.begin(asked, at, dry_run, timeout);
         (entry, state.rules.judge(asked, &mut state.random))
     }
 
@@ -165,6 +166,7 @@ impl KubeService {
         asked: &Asked,
         call: Result<Call, Failure>,
         path: &str,
+        timeout: Option<Duration>,
     ) -> (u16, Result<Response<ResponseBody>, BoxError>) {
         let refused = || (0, Err("connection refused".into()));
         let mut late = Duration::ZERO;
@@ -172,6 +174,11 @@ impl KubeService {
         for fault in faults {
             let failure = match fault {
                 Fault::Slow(d) => {
+                    if let Some(timeout) = timeout.filter(|timeout| *timeout < d) {
+                        // The server's time begins when the request has arrived.
+                        tokio::time::sleep(timeout + Duration::from_millis(1)).await;
+                        return self.respond(None, Err(Failure::timeout()));
+                    }
                     tokio::time::sleep(d).await;
                     continue;
                 }
@@ -285,6 +292,14 @@ impl KubeService {
     }
 }
 
+/// A duration as Go writes it, in whole seconds or milliseconds; others are left out.
+fn duration(text: &str) -> Option<Duration> {
+    if let Some(millis) = text.strip_suffix("ms") {
+        return millis.parse().ok().map(Duration::from_millis);
+    }
+    text.strip_suffix('s')?.parse().ok().map(Duration::from_secs)
+}
+
 fn http_date(clock: Clock) -> Option<HeaderValue> {
     let text = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&clock.now()).ok()?;
     HeaderValue::from_str(&text).ok()
@@ -300,7 +315,7 @@ pub(super) fn kind_of<'a>(kinds: &'a [Arc<Kind>], api_version: &str, kind: &str)
 }
 
 impl journal::Journal {
-    fn begin(&mut self, asked: &Asked, at: crate::domain::Moment, dry_run: bool) -> u64 {
+    fn begin(&mut self, asked: &Asked, at: crate::domain::Moment, dry_run: bool, timeout: Option<Duration>) -> u64 {
         *self.counts.entry((asked.verb.clone(), asked.whole_resource())).or_default() += 1;
         self.seen += 1;
         if self.on {
@@ -315,6 +330,7 @@ impl journal::Journal {
                 name: asked.name.clone(),
                 status: 0,
                 dry_run,
+                timeout,
             });
         }
         self.seen

@@ -210,7 +210,7 @@ async fn a_watch_that_is_refused_as_too_old_lists_again() {
     kube.break_watches(&Match::of("watch", "nodes"));
     scene.stage.pass(10).await;
     assert_eq!(calls(&scene, "watch_nodes", "expired"), 1.0);
-    assert_eq!(scene.requests("list", "nodes", "", "").len(), 2);
+    assert_eq!(scene.requests("list", "nodes", "", "").len(), 3, "at the start, when it began to lead, and now");
     scene.terminate(0).await;
     scene.completed(0, 30).await;
     scene.end().await;

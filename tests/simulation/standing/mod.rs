@@ -4,6 +4,7 @@ mod actions;
 mod beats;
 mod brake;
 mod bursts;
+mod clocks;
 mod clouds;
 mod completions;
 mod deadlines;
@@ -12,6 +13,7 @@ mod leaders;
 mod pace;
 mod processes;
 mod stranded;
+mod takeovers;
 
 use std::time::Duration;
 

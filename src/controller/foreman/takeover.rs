@@ -1,0 +1,246 @@
+//! The beginning of a term: which Nodes the index shows rightly, and what must not wait until that is known.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    sync::Arc,
+};
+
+use tokio::sync::Semaphore;
+use tracing::{info, warn};
+
+use super::{Foreman, Word, life::REMEMBER};
+use crate::{
+    cluster::UnschedulableNodes,
+    controller::{
+        context::{Backoff, Term},
+        departed::Departure,
+        hooks::First,
+        release,
+    },
+    domain::{InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, seconds},
+    record::{self, ConfirmedNodes, Doubt, Record, Standing, Trust},
+};
+
+/// How many Nodes are read past the index at once: evictions share the slots.
+const READS: usize = 16;
+
+/// What a leader knows of Nodes past its index, and what waits for that.
+pub(super) struct TakeOver {
+    pub(super) confirmed: ConfirmedNodes,
+    /// The Nodes that are being read past the index, as the index showed them.
+    reading: BTreeMap<NodeName, Arc<Node>>,
+    reads: Arc<Semaphore>,
+    /// Nodes that were deleted, with an open record, before the LIST was answered.
+    deleted: Vec<Arc<Node>>,
+    /// Actions that are kept alive for Nodes that are not confirmed yet.
+    kept_alive: BTreeMap<NodeName, BTreeSet<OwedHook>>,
+}
+
+impl Default for TakeOver {
+    fn default() -> Self {
+        Self {
+            confirmed: ConfirmedNodes::default(),
+            reading: BTreeMap::new(),
+            reads: Arc::new(Semaphore::new(READS)),
+            deleted: Vec::new(),
+            kept_alive: BTreeMap::new(),
+        }
+    }
+}
+
+/// Lists the unschedulable Nodes past the index until that succeeds, and tells the foreman.
+pub(super) async fn list_unschedulable(term: Term) {
+    let mut backoff = Backoff::up_to(seconds(5));
+    loop {
+        match term.nodes.list_unschedulable().await {
+            Ok(listed) => {
+                term.confirmation.set(Ok(()));
+                term.tell(Word::Unschedulable(listed));
+                return;
+            }
+            Err(error) => {
+                warn!(
+                    %error,
+                    "Cannot list the unschedulable nodes; trying again. Until that succeeds this leader evicts no pod and completes no \
+                     lifecycle action of the nodes that it took over; heartbeats and new interruptions go on."
+                );
+                term.confirmation.set(Err(format!("drains of the last leader wait until the unschedulable nodes are listed: {error}")));
+            }
+        }
+        tokio::time::sleep(backoff.pause(&term.random)).await;
+    }
+}
+
+impl Foreman {
+    /// Sends heartbeats, before anything else is done, for what the index shows of open records and for what deleted nodes owe.
+    pub(super) fn keep_all_alive(&mut self) {
+        for gone in self.term.departed.all(self.term.clock) {
+            self.keep_record_alive(&gone.node.name, &gone.instance, &gone.record);
+        }
+        for node in self.term.nodes.all() {
+            self.keep_alive(&node);
+        }
+    }
+
+    /// A Node that is not confirmed: its hooks are kept alive, and nothing else is done. A heartbeat for an action that is over does
+    /// no harm.
+    pub(super) fn keep_alive(&mut self, node: &Arc<Node>) {
+        if !self.term.selects(node) {
+            return;
+        }
+        let instance = node.instance.clone().or_else(|| self.named.get(&node.name).cloned());
+        match (record::standing(node, instance.as_ref()), instance) {
+            (Standing::Open(record) | Standing::Doubtful { record, why: Doubt::HookMayBeOpen }, Some(instance)) => {
+                self.keep_record_alive(&node.name, &instance, &record);
+            }
+            (Standing::Doubtful { why: Doubt::InstanceNotKnown, record }, _) if record.released().is_none() => self.ask_name(node),
+            _ => {}
+        }
+    }
+
+    fn keep_record_alive(&mut self, name: &NodeName, instance: &InstanceId, record: &Record) {
+        let taken = self.term.taken(record, instance);
+        for hook in self.term.owed(record, instance) {
+            let event = taken.iter().filter(|t| t.hook.as_ref() == Some(&hook)).map(|t| t.time).max();
+            self.term.hooks.own(&hook, event.unwrap_or_else(|| self.term.clock.now()), First::TakenOver);
+            self.takeover.kept_alive.entry(name.clone()).or_default().insert(hook);
+        }
+    }
+
+    /// What is known of a Node is confirmed: what no open record owes is not kept alive any longer.
+    pub(super) fn settle_kept_alive(&mut self, name: &NodeName, node: Option<&Node>) {
+        let Some(kept) = self.takeover.kept_alive.remove(name) else { return };
+        let open = node.and_then(|node| {
+            let instance = node.instance.clone().or_else(|| self.named.get(name).cloned())?;
+            match record::standing(node, Some(&instance)) {
+                Standing::Open(record) | Standing::Doubtful { record, .. } => Some(self.term.owed(&record, &instance)),
+                _ => None,
+            }
+        });
+        let open = open.unwrap_or_default();
+        for hook in kept.iter().filter(|hook| !open.contains(hook)) {
+            self.term.hooks.forget(hook);
+        }
+    }
+
+    /// The LIST of this term is answered: from now on drains are taken over.
+    pub(super) fn take_over(&mut self, listed: &UnschedulableNodes) {
+        self.takeover.confirmed.listed(&listed.version, listed.nodes.iter().map(|node| &**node));
+        let gone = self.remember_departed();
+        for node in &listed.nodes {
+            self.see(node);
+        }
+        // The others: without an open record nothing is done for them, else they are read first.
+        for node in self.term.nodes.all() {
+            self.see(&node);
+        }
+        for node in gone {
+            self.read(&node);
+        }
+    }
+
+    /// Nodes that were deleted before this leader took them over, with a record that was open. Those that only lost their record get
+    /// it back when they are looked at.
+    fn remember_departed(&mut self) -> Vec<Arc<Node>> {
+        let mut gone = std::mem::take(&mut self.takeover.deleted);
+        for departure in self.term.departed.all(self.term.clock) {
+            self.remember(&departure.instance, &departure.record, departure.at);
+            let is_registered = !self.term.nodes.by_instance(&departure.instance).is_empty();
+            if !is_registered && gone.iter().all(|node| node.uid != departure.node.uid) {
+                gone.push(departure.node);
+            }
+        }
+        gone
+    }
+
+    /// Should the instance register again, its record is written again.
+    fn remember(&mut self, instance: &InstanceId, record: &Record, since: Moment) {
+        let until = since.plus(REMEMBER);
+        if until > self.term.clock.now() {
+            self.ghosts.insert(instance.clone(), (record.clone(), until));
+        }
+    }
+
+    /// Reads a Node past the index, until that succeeds. `shown`: as the index shows it, or showed it last.
+    pub(super) fn read(&mut self, shown: &Arc<Node>) {
+        let Entry::Vacant(place) = self.takeover.reading.entry(shown.name.clone()) else { return };
+        place.insert(Arc::clone(shown));
+        let (term, name, reads) = (self.term.clone(), shown.name.clone(), Arc::clone(&self.takeover.reads));
+        self.term.spawn(async move {
+            let mut backoff = Backoff::up_to(seconds(10));
+            loop {
+                let result = {
+                    // It is never closed.
+                    let _turn = reads.acquire().await.ok();
+                    term.nodes.fetch(&name).await
+                };
+                match result {
+                    Ok(node) => return term.tell(Word::Read { name, node: node.map(Arc::new) }),
+                    Err(error) => warn!(
+                        node = %name, %error,
+                        "Cannot read a node whose record may be outdated; trying again. Its drain waits for that, heartbeats go on."
+                    ),
+                }
+                tokio::time::sleep(backoff.pause(&term.random)).await;
+            }
+        });
+    }
+
+    /// A Node was read past the index; `None`: it does not exist.
+    pub(super) fn was_read(&mut self, name: &NodeName, node: Option<&Arc<Node>>) {
+        let Some(shown) = self.takeover.reading.remove(name) else { return };
+        if node.is_none_or(|node| node.uid != shown.uid) {
+            // Else its record would be believed for as long as the index lags.
+            if self.term.nodes.get(name).is_some_and(|known| known.uid == shown.uid) {
+                self.buried.insert(shown.uid.clone());
+            }
+            if self.courses.get(name).is_some_and(|course| course.node.uid == shown.uid) {
+                self.vanished(name);
+            } else {
+                self.complete_of_deleted(&shown, node.map(|node| &**node));
+            }
+        }
+        if let Some(node) = node {
+            self.takeover.confirmed.read(node);
+            self.see_confirmed(node);
+        }
+        // What the index showed meanwhile was not looked at.
+        if let Some(newer) = self.term.nodes.get(name).filter(|known| node.is_some_and(|node| node.is_older_than(known))) {
+            self.see(&newer);
+        }
+    }
+
+    /// The Node object is gone. Where its record was not confirmed yet, that is done first.
+    pub(super) fn unconfirmed_deleted(&mut self, node: &Arc<Node>) {
+        let is_pending = self.takeover.confirmed.trust(node, None) == Trust::Pending;
+        self.takeover.confirmed.forget(&node.uid);
+        if is_pending && !self.courses.contains_key(&node.name) {
+            self.takeover.deleted.push(Arc::clone(node));
+        }
+    }
+
+    /// A Node was deleted before this leader took its drain over: what it owes is completed as its record said. `successor`: the Node
+    /// that has its name now.
+    fn complete_of_deleted(&mut self, node: &Arc<Node>, successor: Option<&Node>) {
+        self.settle_kept_alive(&node.name, Some(node));
+        let Some(instance) = node.instance.clone().or_else(|| self.named.get(&node.name).cloned()) else { return };
+        let Standing::Open(record) = record::standing(node, Some(&instance)) else { return };
+        if !self.term.selects(node) {
+            return;
+        }
+        let now = self.term.clock.now();
+        self.remember(&instance, &record, now);
+        let is_other = |other: &Node| other.uid != node.uid && other.instance.as_ref() == Some(&instance);
+        if successor.is_some_and(is_other) || self.term.nodes.by_instance(&instance).iter().any(|other| is_other(other)) {
+            return;
+        }
+        // A standby sees that a Node is deleted, but not whether its lifecycle actions were completed.
+        if !self.term.owed(&record, &instance).is_empty() {
+            info!(
+                node = %node.name, %instance,
+                "A node went before this term, and what it owes may not have been completed: it is completed once more."
+            );
+        }
+        release::of_departed(&self.term, &Departure { node: Arc::clone(node), instance, record, at: now });
+    }
+}

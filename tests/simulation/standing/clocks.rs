@@ -1,0 +1,71 @@
+//! Clocks that differ: those of two replicas, and AWS's.
+
+use sundown::{
+    controller::Clock,
+    domain::{Moment, MomentExt},
+    sim::kube::{Entry, Fact},
+};
+
+use super::{hook, leaders::follow, s};
+use crate::harness::Stage;
+
+/// When the pod `web` was deleted, in seconds after `since`.
+fn forced_after(stage: &Stage, since: Moment) -> Vec<f64> {
+    let is_forced = |e: &&Entry| matches!(&e.fact, Fact::Deleted { pod, again: false, .. } if pod.name == "web");
+    stage.deeds().iter().filter(is_forced).map(|e| e.at.since_or_zero(since).as_secs_f64()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_replicas_whose_clocks_differ_force_at_the_same_moment() {
+    let stage = Stage::new(1410);
+    let instance = stage.spot_group(2).remove(0);
+    stage.blocked_pod(&instance, "web", 30);
+    let ahead = Clock::starting_at(stage.clock.now().plus(s(60)));
+    let behind = Clock::starting_at(stage.clock.now().minus(s(45)));
+    let first = stage.start_with_clock("sundown-0", &[], ahead);
+    follow(&stage, 10, &first).await;
+    let second = stage.start_with_clock("sundown-1", &[], behind);
+    stage.pass(10).await;
+    let noticed = stage.clock.now();
+    stage.spot_warning(&instance, "spot-1");
+    stage.until(5, "it is accepted", || stage.is_cordoned(&instance)).await;
+    let taken = stage.record(&instance).unwrap()["interruptions"][0].clone();
+    let at = |field: &str| taken[field].as_str().unwrap().parse::<Moment>().unwrap();
+    assert!(at("time").duration_since(noticed).abs().as_millis() <= 1, "as AWS sent it: {taken}");
+    assert!(at("accepted").duration_since(noticed).abs().as_secs() <= 3, "on AWS's clock: {taken}");
+    first.kill();
+    follow(&stage, 20, &second).await;
+    stage.until(100, "it is forced", || !forced_after(&stage, noticed).is_empty()).await;
+    let forced = forced_after(&stage, noticed);
+    // 30 s before the deadline, which is 10 s before the end of the two minutes. AWS tells its time in whole seconds.
+    assert!(forced.len() == 1 && (78.0..82.0).contains(&forced[0]), "{forced:?}");
+    second.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_measurement_of_awss_clock_that_changes_forces_nothing_at_once() {
+    let stage = Stage::new(1411);
+    let instance = stage.spot_group(2).remove(0);
+    stage.blocked_pod(&instance, "web", 30);
+    // Their heartbeats tell AWS's time.
+    let hooked = stage.group_with("hooked", 8, &[hook("drain", 30)]);
+    hooked.iter().enumerate().for_each(|(n, i)| stage.slow_pod(i, &format!("slow-{n}"), 200));
+    let sundown = stage.lead("sundown-0", &[]).await;
+    hooked.iter().for_each(|i| stage.world.aws.terminate(i, true));
+    stage.pass(30).await;
+    let noticed = stage.clock.now();
+    stage.spot_warning(&instance, "spot-1");
+    stage.pass(25).await;
+    stage.world.aws.skew(jiff::SignedDuration::from_secs(60));
+    stage.until(45, "it is measured", || sundown.metric("clock_skew_seconds") > 50.0).await;
+    let measured = stage.clock.now();
+    assert_eq!(forced_after(&stage, noticed), Vec::<f64>::new());
+    // By this measurement the deadline is 50 s after the notice, and the pod would be deleted 25 s after it.
+    assert!((s(25)..s(50)).contains(&measured.since_or_zero(noticed)));
+    stage.pass(60).await;
+    let forced = forced_after(&stage, measured);
+    assert!(forced.len() == 1 && (8.0..25.0).contains(&forced[0]), "{forced:?} s after it was measured");
+    sundown.stop().await;
+    stage.end();
+}
