@@ -118,7 +118,12 @@ impl Foreman {
             }
         });
         let open = open.unwrap_or_default();
-        for hook in kept.iter().filter(|hook| !open.contains(hook)) {
+        // Another Node may claim the same instance.
+        let is_owed = |hook: &OwedHook| {
+            let mut others = self.takeover.kept_alive.values();
+            open.contains(hook) || others.any(|kept| kept.contains(hook)) || self.other_that_owes(hook).is_some()
+        };
+        for hook in kept.iter().filter(|hook| !is_owed(hook)) {
             self.term.hooks.forget(hook);
         }
     }
