@@ -24,7 +24,7 @@ variable "service_account" {
 }
 
 variable "create_role" {
-  description = "Whether the role is made; if not, `role_arn` says which gets the policies."
+  description = "Whether the role is made; if not, the role `role_arn` gets the policies."
   type        = bool
   default     = true
   nullable    = false
@@ -44,7 +44,7 @@ variable "attach_policies" {
 }
 
 variable "iam_role_name" {
-  description = "Name of the role; null: as `name` says, with the region."
+  description = "Name of the role; null: as set by `name`, with the region."
   type        = string
   default     = null
   validation {
@@ -54,7 +54,7 @@ variable "iam_role_name" {
 }
 
 variable "iam_role_use_name_prefix" {
-  description = "Whether Terraform appends something unique to the role's name; null: as `use_name_prefix` says."
+  description = "Whether Terraform appends something unique to the role's name; null: as set by `use_name_prefix`."
   type        = bool
   default     = null
 }
@@ -151,7 +151,7 @@ variable "group_tags" {
 }
 
 variable "allow_groups_by_name" {
-  description = "Whether the role may answer the hooks of `autoscaling_groups` whatever their tags. A policy holds some forty names: with more groups, tag them all and say false."
+  description = "Whether the role may answer the hooks of `autoscaling_groups` whatever their tags. A policy holds some forty names: with more groups, tag them all and set this to false."
   type        = bool
   default     = true
   nullable    = false

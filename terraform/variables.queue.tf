@@ -1,5 +1,5 @@
 variable "create_queue" {
-  description = "Whether the queue and its dead-letter queue are made; if not, `queue_arn` and `queue_url` say which to use, and `queue_policy_json` what its policy must be."
+  description = "Whether the queue and its dead-letter queue are made; if not, `queue_arn` and `queue_url` name the queue to use, and `queue_policy_json` is the policy that it needs."
   type        = bool
   default     = true
   nullable    = false
@@ -26,7 +26,7 @@ variable "queue_url" {
 }
 
 variable "queue_name" {
-  description = "Name of the queue; the names of its dead-letter queue, of the queue of undelivered events and of the trial queue begin with it. null: as `name` says."
+  description = "Name of the queue; the names of its dead-letter queue, of the queue of undelivered events and of the trial queue begin with it. null: as set by `name`."
   type        = string
   default     = null
   validation {
@@ -74,7 +74,7 @@ variable "message_retention_seconds" {
 }
 
 variable "max_receive_count" {
-  description = "After so many receives a message goes to the dead-letter queue. Each change of leader costs a message that is not decided yet one receive or two."
+  description = "After this many receives a message goes to the dead-letter queue. Each change of leader adds one or two receives to a message that is not decided yet."
   type        = number
   default     = 10
   nullable    = false

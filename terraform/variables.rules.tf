@@ -25,7 +25,7 @@ variable "enable_test_events" {
 }
 
 variable "rule_name_prefix" {
-  description = "What the names of the rules begin with (`PREFIX_spot`); null: as `name` says. Where an event bus has rules of several teams, it tells whose they are."
+  description = "What the names of the rules begin with (`PREFIX_spot`); null: as set by `name`. Where an event bus has rules of several teams, it shows whose they are."
   type        = string
   default     = null
   validation {
@@ -95,7 +95,7 @@ variable "create_receiving_alarm" {
 }
 
 variable "alarm_actions" {
-  description = "ARNs that alarms tell, when they rise and when they are over."
+  description = "ARNs that alarms notify, when they fire and when they are over."
   type        = list(string)
   default     = []
   nullable    = false

@@ -18,7 +18,7 @@ variable "name" {
 }
 
 variable "queue_name" {
-  description = "Name of the queue; the names of the other queues begin with it. null: as name says."
+  description = "Name of the queue; the names of the other queues begin with it. null: as set by name."
   type        = string
   default     = null
   validation {
@@ -28,7 +28,7 @@ variable "queue_name" {
 }
 
 variable "rule_name_prefix" {
-  description = "What the names of the rules begin with; null: as name says."
+  description = "What the names of the rules begin with; null: as set by name."
   type        = string
   default     = null
   validation {
@@ -38,7 +38,7 @@ variable "rule_name_prefix" {
 }
 
 variable "role_name" {
-  description = "Name of the service's role; null: as name says."
+  description = "Name of the service's role; null: as set by name."
   type        = string
   default     = null
   validation {
