@@ -81,7 +81,7 @@ impl Stage {
     pub fn start(&self) -> Process {
         let mut command: Command = sundown(&self.folder);
         command.args(["run", "--queue-url", &self.world.queue_url(), "--cluster-name", self.world.cluster()]);
-        command.args(["--aws-endpoint-url", &self.aws.url(), "--admin-listen", "127.0.0.1:0"]);
+        command.args(["--aws-endpoint-url", &self.aws.url(), "--metrics-listen", "127.0.0.1:0", "--probe-listen", "127.0.0.1:0"]);
         command.arg("--kubeconfig").arg(self.folder.join("kubeconfig"));
         command.envs([("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"), ("AWS_SECRET_ACCESS_KEY", "not-a-secret"), ("AWS_EC2_METADATA_DISABLED", "true")]);
         Process::start("sundown", &self.folder, &mut command)

@@ -11,11 +11,11 @@ use tracing::{info, warn};
 
 use crate::{
     aws, cluster,
-    config::{Config, ConfigError, RunArgs, print_config, unknown_variables},
+    config::{Config, ConfigError, RunArgs, ServiceConfig, print_config, unknown_variables},
     controller::{self, Board, Clock, Outlets, Parts, Random, Spawner, TrialLog},
     domain::seconds,
     observe::{
-        Admin, Loops, Metrics, Readiness, logs, traces,
+        Endpoints, Loops, Metrics, Readiness, logs, traces,
         webhook::{Notifier, NotifierParts},
     },
 };
@@ -69,13 +69,8 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
     let (notifier, tracer) = (outlets.notifier.clone(), outlets.tracer.clone());
     // The listener is up before the service: until that has said what it needs, nothing is ready.
     let (loops, readiness) = (Loops::new(clock), Readiness::awaiting(&controller::AWAITED));
-    if let Some(address) = config.service.admin {
-        let admin = Admin { metrics: Arc::clone(&metrics), loops: loops.clone(), readiness: readiness.clone() };
-        let bound = admin.start(address, &spawner, CancellationToken::new()).await.with_context(|| {
-            format!("cannot listen on {address} for /metrics, /livez and /readyz; choose another with --admin-listen, or switch it off with `--admin-listen off`")
-        })?;
-        info!(address = %bound, "The admin listener is up.");
-    }
+    let endpoints = Endpoints { metrics: Arc::clone(&metrics), loops: loops.clone(), readiness: readiness.clone() };
+    serve_endpoints(&endpoints, &config.service, &spawner).await?;
     let parts = Parts {
         config,
         kube,
@@ -96,6 +91,24 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
     futures::join!(notices, traces);
     info!("Stopped.");
     tokio::time::timeout(seconds(1), spawner.finished(Duration::from_millis(200))).await.ok();
+    Ok(())
+}
+
+async fn serve_endpoints(endpoints: &Endpoints, config: &ServiceConfig, spawner: &Spawner) -> anyhow::Result<()> {
+    let taken = |address, pages, flag| {
+        format!("cannot listen on {address} for {pages}; choose another address with {flag}, or switch it off with `{flag} off`")
+    };
+    let until = CancellationToken::new();
+    if let Some(address) = config.probes {
+        let bound = endpoints.serve_probes(address, spawner, until.clone()).await;
+        let bound = bound.with_context(|| taken(address, "/livez and /readyz", "--probe-listen"))?;
+        info!(address = %bound, "Serving /livez and /readyz.");
+    }
+    if let Some(address) = config.metrics {
+        let bound = endpoints.serve_metrics(address, spawner, until).await;
+        let bound = bound.with_context(|| taken(address, "/metrics", "--metrics-listen"))?;
+        info!(address = %bound, "Serving /metrics.");
+    }
     Ok(())
 }
 

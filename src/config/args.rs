@@ -229,9 +229,12 @@ pub struct KubeArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Observing it")]
 pub struct ServiceArgs {
-    /// Address of `/metrics`, `/livez` and `/readyz`, or `off`
-    #[arg(long, env = "SUNDOWN_ADMIN_LISTEN", value_name = "ADDRESS", default_value = d::ADMIN_LISTEN)]
-    pub admin_listen: Listen,
+    /// Address of `/metrics`, or `off`
+    #[arg(long, env = "SUNDOWN_METRICS_LISTEN", value_name = "ADDRESS", default_value = d::METRICS_LISTEN)]
+    pub metrics_listen: Listen,
+    /// Address of `/livez` and `/readyz`, or `off`
+    #[arg(long, env = "SUNDOWN_PROBE_LISTEN", value_name = "ADDRESS", default_value = d::PROBE_LISTEN)]
+    pub probe_listen: Listen,
     /// Which Events are written on pods: `notable` (blocked for more than 30 s, or forced) or `all` (every eviction)
     #[arg(long, env = "SUNDOWN_POD_EVENTS", value_name = "WHICH", default_value = d::POD_EVENTS, value_enum)]
     pub pod_events: PodEvents,

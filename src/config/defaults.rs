@@ -34,8 +34,10 @@ pub const LEASE_DURATION: &str = "15s";
 pub const LEASE_RENEW_DEADLINE: &str = "10s";
 /// `--lease-retry`.
 pub const LEASE_RETRY: &str = "2s";
-/// `--admin-listen`.
-pub const ADMIN_LISTEN: &str = "0.0.0.0:9808";
+/// `--metrics-listen`.
+pub const METRICS_LISTEN: &str = "0.0.0.0:9808";
+/// `--probe-listen`.
+pub const PROBE_LISTEN: &str = "0.0.0.0:9809";
 /// `--pod-events`.
 pub const POD_EVENTS: &str = "notable";
 /// `--log-level`.

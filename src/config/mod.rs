@@ -144,8 +144,10 @@ pub struct KubeConfig {
 /// Logs, metrics, events.
 #[derive(Debug, Clone)]
 pub struct ServiceConfig {
-    /// Where `/metrics`, `/livez` and `/readyz` are served; `None`: nowhere.
-    pub admin: Option<SocketAddr>,
+    /// Address of `/metrics`; `None`: not served.
+    pub metrics: Option<SocketAddr>,
+    /// Address of `/livez` and `/readyz`; `None`: not served.
+    pub probes: Option<SocketAddr>,
     /// Which Events are written on pods.
     pub pod_events: PodEvents,
     /// How traces are sent; `None`: not at all.

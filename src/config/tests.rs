@@ -34,7 +34,8 @@ fn a_queue_is_all_that_must_be_given() {
     assert_eq!(config.standing.lease, election::Settings::default());
     assert_eq!((config.standing.lease_name.as_str(), config.standing.lease_namespace.as_str()), ("sundown", "kube-system"));
     assert_eq!((config.standing.node, config.standing.pod), (None, None));
-    assert_eq!(config.service.admin, Some("0.0.0.0:9808".parse().unwrap()));
+    assert_eq!(config.service.metrics, Some("0.0.0.0:9808".parse().unwrap()));
+    assert_eq!(config.service.probes, Some("0.0.0.0:9809".parse().unwrap()));
     assert_eq!((config.service.pod_events, config.dry_run), (PodEvents::Notable, false));
 }
 
@@ -88,7 +89,8 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
         (&["--force-after", "always"], "--force-after", "'always'", "never, deadline"),
         (&["--exclude-from-load-balancers", "soon"], "--exclude-from-load-balancers", "'soon'", "early, late, never"),
         (&["--pod-events", "some"], "--pod-events", "'some'", "notable, all"),
-        (&["--admin-listen", "9808"], "--admin-listen", "'9808'", "0.0.0.0:9808"),
+        (&["--metrics-listen", "9808"], "--metrics-listen", "'9808'", "0.0.0.0:9808"),
+        (&["--probe-listen", "9809"], "--probe-listen", "'9809'", "0.0.0.0:9808"),
         (&["--aws-endpoint-url", "localhost:4566"], "--aws-endpoint-url", "`localhost:4566`", "http://localhost:4566"),
         (&["--region", "eu-west-1 "], "", "", ""),
         (&["--region", "eu-west-1a"], "--region", "`eu-west-1a`", "not an availability zone's"),
@@ -149,6 +151,8 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
         (&["--dlq-url", other], "", "", ""),
         (&["--dlq-url", other, "--dlq-url", "https://sqs.eu-west-3.amazonaws.com/2/nodes"], "--dlq-url", other, "one series"),
         (&["--drain-timeout", "30s", "--deadline-margin", "30s"], "--deadline-margin", "`30s`", "--drain-timeout 30s"),
+        (&["--probe-listen", "0.0.0.0:9808"], "--probe-listen", "`0.0.0.0:9808`", "--metrics-listen"),
+        (&["--probe-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"], "", "", ""),
         (&["--max-evictions", "4"], "--max-evictions-per-budget", "`8`", "--max-evictions 4"),
         (&["--lease-renew-deadline", "15s"], "--lease-renew-deadline", "`15s`", "--lease-duration (15s)"),
         (&["--lease-duration", "12s"], "--lease-renew-deadline", "`10s`", "--lease-duration (12s)"),

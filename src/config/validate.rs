@@ -6,7 +6,7 @@ use super::{
     AwsConfig, Config, DrainConfig, KubeConfig, OursConfig, QueueConfig, ServiceConfig, StandingConfig,
     args::{LeaseArgs, RunArgs},
     defaults as d,
-    values::{Listen, duration_text},
+    values::duration_text,
 };
 use crate::{
     domain::{NodeName, PodKey, seconds},
@@ -305,11 +305,19 @@ fn aws(args: &RunArgs, queue: &QueueConfig) -> Result<AwsConfig, ConfigError> {
 fn service(args: &RunArgs) -> Result<ServiceConfig, ConfigError> {
     let (s, l) = (&args.service, &args.log);
     logs::filter(&l.log_level).map_err(|e| ConfigError::new("log-level", Some(&l.log_level), e.to_string()))?;
-    let admin = match s.admin_listen {
-        Listen::Off => None,
-        Listen::At(address) => Some(address),
-    };
-    Ok(ServiceConfig { admin, pod_events: s.pod_events, traces: traces(args)?, log_level: l.log_level.clone(), log_format: l.log_format })
+    let (metrics, probes) = (s.metrics_listen.address(), s.probe_listen.address());
+    if let Some(address) = probes.filter(|address| metrics == Some(*address) && address.port() != 0) {
+        let remedy = "also the address of --metrics-listen; give each a port of its own";
+        return Err(ConfigError::new("probe-listen", Some(&address.to_string()), remedy));
+    }
+    Ok(ServiceConfig {
+        metrics,
+        probes,
+        pod_events: s.pod_events,
+        traces: traces(args)?,
+        log_level: l.log_level.clone(),
+        log_format: l.log_format,
+    })
 }
 
 fn traces(args: &RunArgs) -> Result<Option<traces::Settings>, ConfigError> {

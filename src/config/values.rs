@@ -47,13 +47,22 @@ pub enum PodEvents {
     All,
 }
 
-/// Where the admin listener listens.
+/// Whether and where a port is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listen {
-    /// Nowhere.
+    /// `off`: the port is not opened.
     Off,
-    /// There.
+    /// The address to listen on. Port 0 lets the system choose one.
     At(SocketAddr),
+}
+
+impl Listen {
+    pub(super) const fn address(self) -> Option<SocketAddr> {
+        match self {
+            Self::Off => None,
+            Self::At(address) => Some(address),
+        }
+    }
 }
 
 impl FromStr for QueueUrl {

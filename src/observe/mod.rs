@@ -1,6 +1,6 @@
-//! Metrics, logs, traces, notifications, the admin listener.
+//! Metrics, logs, traces, notifications, the HTTP endpoints.
 
-pub mod admin;
+pub mod endpoints;
 mod health;
 mod labels;
 pub mod logs;
@@ -8,7 +8,7 @@ pub mod metrics;
 pub mod traces;
 pub mod webhook;
 
-pub use admin::Admin;
+pub use endpoints::Endpoints;
 pub use health::{Loop, Loops, Readiness, ReadyFlag};
 pub use labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent, TraceResult, WebhookResult};
 pub use logs::{LogFormat, LogOnce};

@@ -70,7 +70,7 @@ impl Stage {
 async fn where_all_is_well_every_point_says_yes_and_nothing_is_changed() {
     let stage = sound(60).await;
     let mut sundown = stage.leader("sundown", &[]).await;
-    let readyz = format!("http://{}/readyz", sundown.admin().await);
+    let readyz = format!("http://{}/readyz", sundown.address_of("/readyz").await);
     stage.world.aws.clear_journal();
     let report = stage.check(&["--readyz", &readyz]).await;
     assert_eq!((report.wrong(), report.code), (BTreeSet::new(), Some(0)), "{:#?}", report.findings);

@@ -254,7 +254,7 @@ fn start(door: Door, stage: &Stage, root: &Root, aws: &Aws, name: &str) -> Proce
     root.write("kubeconfig", &kubeconfig);
     let mut command = door.sundown(root.path());
     command.args(["run", "--queue-url", &stage.world.queue_url(), "--cluster-name", stage.world.cluster(), "--aws-endpoint-url", &aws.url]);
-    command.args(["--kubeconfig", "/kubeconfig", "--admin-listen", "127.0.0.1:0"]);
+    command.args(["--kubeconfig", "/kubeconfig", "--metrics-listen", "127.0.0.1:0", "--probe-listen", "127.0.0.1:0"]);
     command.envs([("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"), ("AWS_SECRET_ACCESS_KEY", "not-a-secret"), ("AWS_EC2_METADATA_DISABLED", "true")]);
     Process::start(name, stage.folder.path(), &mut command)
 }

@@ -46,7 +46,7 @@ async fn wrong_flags_end_it_with_code_2_and_name_flag_value_and_remedy() {
         (&["--region", "eu-west-1a!"], true, &["--region", "`eu-west-1a!`", "eu-west-1"]),
         (&["--aws-endpoint-url", "localhost:4566"], true, &["--aws-endpoint-url", "`localhost:4566`", "http://localhost:4566"]),
         (&["--accept-real-tests", "48h"], true, &["--accept-real-tests", "`48h`", "24h or less"]),
-        (&["--admin-listen", "everywhere"], true, &["--admin-listen", "everywhere"]),
+        (&["--probe-listen", "everywhere"], true, &["--probe-listen", "everywhere"]),
         (&["--log-level", "sundown=loud"], true, &["--log-level", "sundown=loud"]),
         (&["--log-format", "xml"], true, &["--log-format", "xml", "json"]),
         (&["--shared"], true, &["--shared", "--shared-queue"]),

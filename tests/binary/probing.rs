@@ -1,4 +1,4 @@
-//! The admin listener, and what the process does while AWS or Kubernetes is away.
+//! The HTTP endpoints, and what the process does while AWS or Kubernetes is away.
 
 use sundown::sim::http::loopback;
 
@@ -21,6 +21,7 @@ async fn metrics_and_probes_are_served_and_nothing_else() {
     assert!(text.ends_with("# EOF\n"), "OpenMetrics end with it");
     assert_eq!(sundown.metric("leader").await.to_string(), "1");
     assert_eq!(sundown.get("/").await.0, 404);
+    assert_ne!(sundown.address_of("/metrics").await, sundown.address_of("/livez").await);
 }
 
 /// An address where nobody listens.
@@ -74,7 +75,7 @@ async fn an_api_server_that_is_away_is_told_by_readyz_and_ends_nothing() {
 async fn without_a_kubeconfig_it_ends_and_says_what_to_do() {
     let folder = Folder::new();
     let queue = "https://sqs.eu-west-1.amazonaws.com/123456789012/q";
-    let said = run(folder.path(), sundown(folder.path()).args(["run", "--queue-url", queue, "--admin-listen", "off"])).await;
+    let said = run(folder.path(), sundown(folder.path()).args(["run", "--queue-url", queue, "--metrics-listen", "off", "--probe-listen", "off"])).await;
     assert_eq!(said.code, Some(1), "{}", said.err);
     assert!(said.err.contains("--kubeconfig") && said.err.contains("service account"), "{}", said.err);
     let missing = folder.path().join("no-such-file");
@@ -84,11 +85,13 @@ async fn without_a_kubeconfig_it_ends_and_says_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_admin_address_that_is_taken_ends_it_with_the_flag_in_the_error() {
+async fn a_listen_address_that_is_taken_ends_it_with_the_flag_in_the_error() {
     let stage = Stage::new(14).await;
     let taken = loopback().await.unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let said = run(stage.folder.path(), &mut stage.command(&["--admin-listen", &address])).await;
-    assert_eq!(said.code, Some(1), "{}", said.err);
-    assert!(said.err.contains(&address) && said.err.contains("--admin-listen"), "{}", said.err);
+    for flag in ["--metrics-listen", "--probe-listen"] {
+        let said = run(stage.folder.path(), &mut stage.command(&[flag, &address])).await;
+        assert_eq!(said.code, Some(1), "{}", said.err);
+        assert!(said.err.contains(&address) && said.err.contains(flag), "{}", said.err);
+    }
 }

@@ -176,16 +176,17 @@ impl Process {
         assert!(sent.success(), "SIG{name} cannot be sent to {}", self.name);
     }
 
-    /// Where its admin listener is, as its log says.
-    pub async fn admin(&mut self) -> String {
-        let line = self.logged("The admin listener is up").await;
+    /// The address that serves this path, as its log says.
+    pub async fn address_of(&mut self, path: &str) -> String {
+        let serves = if path.starts_with("/metrics") { "Serving /metrics." } else { "Serving /livez and /readyz." };
+        let line = self.logged(serves).await;
         let line: serde_json::Value = serde_json::from_str(&line).unwrap();
         line["address"].as_str().unwrap().to_owned()
     }
 
-    /// Asks its admin listener: status and text.
+    /// Asks one of its HTTP endpoints: status and text.
     pub async fn get(&mut self, path: &str) -> (u16, String) {
-        let address = self.admin().await;
+        let address = self.address_of(path).await;
         let end = Instant::now() + LIMIT;
         loop {
             // On a machine without a moment to spare the listener takes a request that comes in slowly for one that never comes, and hangs up.
@@ -197,7 +198,7 @@ impl Process {
         }
     }
 
-    /// Waits until an answer of its admin listener is as it should be, and returns its text.
+    /// Waits until an answer of an HTTP endpoint is as it should be, and returns its text.
     pub async fn answers(&mut self, path: &str, what: &str, holds: impl Fn(u16, &str) -> bool) -> String {
         let end = Instant::now() + LIMIT;
         loop {

@@ -63,7 +63,8 @@ impl Stage {
             ("--cluster-name", self.world.cluster()),
             ("--aws-endpoint-url", &aws),
             ("--kubeconfig", kubeconfig),
-            ("--admin-listen", "127.0.0.1:0"),
+            ("--metrics-listen", "127.0.0.1:0"),
+            ("--probe-listen", "127.0.0.1:0"),
         ];
         let mut command = sundown(self.folder.path());
         command.arg("run").args(flags);

@@ -98,7 +98,7 @@ async fn what_is_there(stage: &Stage) {
         stage.until("the budget is counted", &path("apis/policy/v1", "poddisruptionbudgets"), |b| b["status"]["disruptionsAllowed"] == 1).await;
     assert_eq!((&budget["status"]["expectedPods"], &budget["status"]["currentHealthy"]), (&json!(2), &json!(2)));
     let monitor = stage.get(&path("apis/monitoring.coreos.com/v1", "servicemonitors")).await.unwrap();
-    assert_eq!(monitor["spec"]["endpoints"][0]["port"], "admin");
+    assert_eq!(monitor["spec"]["endpoints"][0]["port"], "metrics");
     let rules = stage.get(&path("apis/monitoring.coreos.com/v1", "prometheusrules")).await.unwrap();
     let alerts = rules["spec"]["groups"][0]["rules"].as_array().unwrap();
     assert!(alerts.len() > 10 && alerts.iter().all(|a| a["alert"].as_str().unwrap().starts_with("Sundown")), "{alerts:?}");

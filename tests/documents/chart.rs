@@ -30,7 +30,8 @@ fn the_chart_is_of_this_version() {
 /// Flags that are no value of `config`, and where they come from instead.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("region", "aws.region"),
-    ("admin-listen", "admin"),
+    ("metrics-listen", "listenAddress, metrics.port"),
+    ("probe-listen", "listenAddress, probes.port"),
     ("lease-name", "the release's name"),
     ("lease-namespace", "POD_NAMESPACE"),
     ("node-name", "NODE_NAME"),

@@ -14,7 +14,7 @@ use sundown::{
     config::{Config, RunArgs},
     controller::{Clock, Spawner},
     domain::TAINT,
-    observe::{Admin, Loops, Readiness},
+    observe::{Endpoints, Loops, Readiness},
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -160,26 +160,29 @@ fn every_setting_is_the_variable_of_a_flag() {
 
 #[tokio::test]
 async fn the_probes_and_the_scraper_ask_where_it_listens() {
-    let port = i32::from(config().service.admin.unwrap().port());
+    let service = config().service;
+    let [metrics, probes] = [service.metrics, service.probes].map(|address| i32::from(address.unwrap().port()));
     let container = container();
     assert_eq!(container.args.as_deref(), Some(["run".to_owned()].as_slice()));
     let ports = container.ports.unwrap();
-    assert_eq!(ports.iter().map(|p| (p.name.as_deref(), p.container_port)).collect::<Vec<_>>(), [(Some("admin"), port)]);
+    assert_eq!(ports.iter().map(|p| (p.name.as_deref(), p.container_port)).collect::<Vec<_>>(), [(Some("metrics"), metrics), (Some("probes"), probes)]);
     let template = object::<Deployment>("deployment", "Deployment").spec.unwrap().template.metadata.unwrap();
     let annotations = template.annotations.unwrap();
-    assert_eq!(annotations["prometheus.io/port"], port.to_string());
+    assert_eq!(annotations["prometheus.io/port"], metrics.to_string());
 
     let probes = [container.liveness_probe, container.readiness_probe].map(|p| p.unwrap().http_get.unwrap());
     let mut paths = vec![annotations["prometheus.io/path"].clone()];
     for probe in probes {
-        assert_eq!(serde_json::to_value(&probe.port).unwrap(), "admin");
+        assert_eq!(serde_json::to_value(&probe.port).unwrap(), "probes");
         paths.push(probe.path.unwrap());
     }
     assert_eq!(paths, ["/metrics", "/livez", "/readyz"]);
-    let admin = Admin { metrics: std::sync::Arc::default(), loops: Loops::new(Clock::system()), readiness: Readiness::default() };
-    let stop = tokio_util::sync::CancellationToken::new();
-    let address = admin.start(([127, 0, 0, 1], 0).into(), &Spawner::new(), stop.clone()).await.unwrap();
+    let endpoints = Endpoints { metrics: std::sync::Arc::default(), loops: Loops::new(Clock::system()), readiness: Readiness::default() };
+    let (stop, any) = (tokio_util::sync::CancellationToken::new(), ([127, 0, 0, 1], 0).into());
+    let metrics = endpoints.serve_metrics(any, &Spawner::new(), stop.clone()).await.unwrap();
+    let probes = endpoints.serve_probes(any, &Spawner::new(), stop.clone()).await.unwrap();
     for path in paths {
+        let address = if path == "/metrics" { metrics } else { probes };
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
         stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
         let mut answer = String::new();

@@ -76,7 +76,8 @@ fn whatever_is_compiled_in_is_in_the_context() {
 #[test]
 fn it_listens_where_the_image_says_and_is_where_people_are_told() {
     let config = RunArgs::from_flags(["--queue-url", "https://sqs.eu-west-1.amazonaws.com/1/a"]).unwrap().config(&|_| None).unwrap();
-    assert_eq!(of("EXPOSE"), [config.service.admin.unwrap().port().to_string()]);
+    let ports = [config.service.metrics, config.service.probes].map(|address| address.unwrap().port().to_string());
+    assert_eq!(of("EXPOSE"), [ports.join(" ")]);
     let entry: Vec<String> = serde_json::from_str(&of("ENTRYPOINT")[0]).unwrap();
     assert!(of("COPY").contains(&format!("--from=build /src/target/release/sundown {}", entry[0])));
     for page in ["docs/install.md", "docs/operations.md"] {

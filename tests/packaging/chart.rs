@@ -164,7 +164,9 @@ fn the_network_policy_lets_out_what_is_needed_and_in_what_may_look() {
     let Some(tools) = Tools::found() else { return };
     let policy = tools.objects("company", &[]).remove("NetworkPolicy/sundown").unwrap();
     assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress", "Egress"]));
-    assert_eq!(policy["spec"]["ingress"][0]["ports"], json!([{ "port": "admin", "protocol": "TCP" }]));
+    for (rule, port) in policy["spec"]["ingress"].as_array().unwrap().iter().zip(["metrics", "probes"]) {
+        assert_eq!(rule["ports"], json!([{ "port": port, "protocol": "TCP" }]));
+    }
     let mut open = BTreeSet::new();
     for rule in policy["spec"]["egress"].as_array().unwrap() {
         for port in rule["ports"].as_array().unwrap() {
@@ -177,7 +179,7 @@ fn the_network_policy_lets_out_what_is_needed_and_in_what_may_look() {
         assert!(open.remove(needed), "{needed}");
     }
     let credentials = ["169.254.170.23/32", "fd00:ec2::23/128", "169.254.169.254/32", "fd00:ec2::254/128"];
-    assert!(open.remove("TCP 9808 ours"), "the check asks the leader");
+    assert!(open.remove("TCP 9809 ours"), "the check asks the leader");
     assert_eq!(open, credentials.iter().map(|cidr| format!("TCP 80 {cidr}")).collect());
     assert!(!tools.objects("minimal", &[]).contains_key("NetworkPolicy/sundown"), "off by default");
 }
@@ -198,20 +200,22 @@ fn the_network_policy_lets_our_own_pods_ask_the_leader() {
         let policy = &of("NetworkPolicy/")["spec"];
         for labels in [service, check] {
             assert!(selects(&policy["podSelector"], labels), "{set}");
-            assert!(selects(&policy["ingress"][0]["from"][0]["podSelector"], labels), "{set}");
+            assert!(selects(&policy["ingress"][1]["from"][0]["podSelector"], labels), "{set}");
         }
-        // Who is named is let in besides.
-        assert_eq!(policy["ingress"][0]["from"][1]["namespaceSelector"]["matchLabels"]["a"], "b", "{set}");
+        assert_eq!(policy["ingress"][1]["from"].as_array().unwrap().len(), 1, "{set}: the probes are for us and the kubelet");
+        assert_eq!(policy["ingress"][0]["from"], json!([{ "namespaceSelector": { "matchLabels": { "a": "b" } } }]), "{set}");
         let egress = policy["egress"].as_array().unwrap();
         let to_ours: Vec<_> = egress.iter().filter(|rule| rule["to"][0]["podSelector"].is_object()).collect();
         assert_eq!(to_ours.len(), 1, "{set}");
         assert!(selects(&to_ours[0]["to"][0]["podSelector"], service), "{set}");
-        let listens = &pod(&objects, objects.keys().find(|name| name.starts_with("Deployment/")).unwrap())["containers"][0]["ports"][0];
+        let listens = &pod(&objects, objects.keys().find(|name| name.starts_with("Deployment/")).unwrap())["containers"][0]["ports"][1];
+        assert_eq!(listens["name"], "probes");
         assert_eq!(to_ours[0]["ports"], json!([{ "port": listens["containerPort"], "protocol": "TCP" }]), "{set}");
         // A list of nobody is everybody.
         let everybody = tools.objects(set, &["--set", "networkPolicy.enabled=true", "--set-json", "networkPolicy.ingressFrom=[]"]);
         let open = everybody.iter().find(|(name, _)| name.starts_with("NetworkPolicy/")).unwrap().1;
-        assert!(open["spec"]["ingress"][0].get("from").is_none(), "{set}");
+        let ingress = open["spec"]["ingress"].as_array().unwrap();
+        assert!(ingress.len() == 2 && ingress.iter().all(|rule| rule.get("from").is_none()), "{set}");
     }
 }
 

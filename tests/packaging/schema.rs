@@ -24,9 +24,9 @@ const REFUSED: &[(&[&str], &str, &str)] = &[
     (&["config.clusterName=2024"], "'/config/clusterName'", "--set-string"),
     // What the API server would refuse, or the kubelet could not reach.
     (&["livenessProbe.successThreshold=3"], "'/livenessProbe/successThreshold'", "must be 1"),
-    (&["admin.address=127.0.0.1"], "'/admin/address'", "no loopback"),
-    (&["admin.address=[::1]"], "'/admin/address'", "no loopback"),
-    (&["admin.address=999.9"], "'/admin/address'", "0.0.0.0"),
+    (&["listenAddress=127.0.0.1"], "'/listenAddress'", "no loopback"),
+    (&["listenAddress=[::1]"], "'/listenAddress'", "no loopback"),
+    (&["listenAddress=999.9"], "'/listenAddress'", "0.0.0.0"),
     // A key twice, or pods that their own selector does not find.
     (&["commonLabels.app\\.kubernetes\\.io/name=drainer"], "'/commonLabels/app.kubernetes.io~1name'", "nameOverride"),
     (&["podLabels.app\\.kubernetes\\.io/component=drainer"], "'/podLabels/app.kubernetes.io~1component'", "nameOverride"),
@@ -69,6 +69,7 @@ const REFUSED: &[(&[&str], &str, &str)] = &[
     (&["tolerations[0].operator=Exists"], "'/tolerations/0'", "is not drained from them"),
     (&["tolerations[0].key=sundown.dev/interruption"], "'/tolerations/0'", "is not drained from them"),
     // What no schema can say.
+    (&["metrics.port=9809"], "metrics.port and probes.port are both 9809", "a port of its own"),
     (&["image.repository="], "image.repository is empty", "deploy/Dockerfile"),
     (&["config.queueUrls=null"], "config.queueUrls is empty", "aws sqs get-queue-url"),
     (&["extraEnv[0].name=SUNDOWN_DRY_RUN", "extraEnv[0].value=yes"], "said by config.dryRun", "rights to write"),
@@ -111,8 +112,8 @@ fn hosts_outside_of_the_cluster_and_addresses_are_taken_and_with_its_own_dns_tho
         &["extraEnv[0].name=ZONE", "extraEnv[0].value=dev.cluster.local"],
         // What is said elsewhere.
         &["config.queueUrls=null", "extraEnv[0].name=SUNDOWN_QUEUE_URL", "extraEnv[0].value=https://sqs.eu-west-1.amazonaws.com/1/a"],
-        &["admin.address=10.0.0.1", "livenessProbe.successThreshold=1"],
-        &["admin.address=[fd00::1]", "livenessProbe=null", "commonLabels.app\\.kubernetes\\.io/part-of=platform"],
+        &["listenAddress=10.0.0.1", "livenessProbe.successThreshold=1"],
+        &["listenAddress=[fd00::1]", "livenessProbe=null", "commonLabels.app\\.kubernetes\\.io/part-of=platform"],
         &["config.awsEndpointUrl=http://localstack.test.svc:4566", "proxy.https=http://proxy:3128", "dnsPolicy=ClusterFirst"],
         // Of two words either may be: a domain, or a Service and its namespace.
         &["config.otlpEndpoint=http://example.com:4318"],

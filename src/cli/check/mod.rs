@@ -346,7 +346,7 @@ impl Check<'_> {
     /// Whether the leader receives, by its own word.
     async fn leader(&mut self, leader: Result<Option<String>, String>, pods: &[cluster::Stranger]) {
         const POINT: &str = "queue.receive";
-        let (port, namespace) = (self.config.service.admin.map(|a| a.port()), &self.config.standing.lease_namespace);
+        let (port, namespace) = (self.config.service.probes.map(|a| a.port()), &self.config.standing.lease_namespace);
         if self.args.receive && self.args.readyz.is_none() {
             // It was asked of the queue itself.
             return;

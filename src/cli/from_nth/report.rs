@@ -98,8 +98,8 @@ pub(super) fn flags(ours: &Ours) -> String {
     if let Some(region) = ours.values.get("aws").and_then(|a| a.get("region")).and_then(Value::as_str) {
         lines.push(format!("--region={region}"));
     }
-    if let Some(port) = ours.values.get("admin").and_then(|a| a.get("port")) {
-        lines.push(format!("--admin-listen=0.0.0.0:{port}"));
+    if let Some(port) = ours.values.get("metrics").and_then(|metrics| metrics.get("port")) {
+        lines.push(format!("--metrics-listen=0.0.0.0:{port}"));
     }
     lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
 }

@@ -95,13 +95,12 @@ fn the_values_of_a_platform_are_carried_over_one_by_one() {
     let ours = ours(LARGE);
     let queue = "https://sqs.us-gov-west-1.amazonaws.com/111122223333/prod-interruptions";
     let expected = json!({
-        "admin": { "port": 9102 },
         "aws": { "region": "us-gov-west-1" },
         "config": { "queueUrls": [queue], "clusterName": "", "drainTimeout": "7200s", "completeDelay": "45s", "logFormat": "json", "logLevel": "info" },
         "extraEnv": [{ "name": "AWS_USE_FIPS_ENDPOINT", "value": "true" }],
         "image": { "repository": "" },
         "imagePullSecrets": [{ "name": "registry" }],
-        "metrics": { "serviceMonitor": { "enabled": true, "labels": { "release": "prometheus" }, "interval": "15s" } },
+        "metrics": { "port": 9102, "serviceMonitor": { "enabled": true, "labels": { "release": "prometheus" }, "interval": "15s" } },
         "nodeSelector": { "role": "system" },
         "podLabels": { "team": "platform" },
         "priorityClassName": "platform-critical",

@@ -210,7 +210,7 @@ fn telling(given: &Given, ours: &mut Ours) {
         }
     }
     if let Some(port) = given.number("prometheusServerPort").filter(|p| *p != 9092) {
-        ours.set("admin.port", port);
+        ours.set("metrics.port", port);
     } else if given.is_on("enablePrometheusServer") {
         ours.changes("prometheusServerPort: 9092", "the metrics are at 9808, and their names are others (docs/operations.md)");
     }

@@ -165,7 +165,7 @@ async fn a_test_goes_through_motos_rule_and_queue_and_the_service_tells_of_it() 
     assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
     assert_eq!(account.boto3(&["receive", account.queue()]).await[0]["detail"]["state"], "stopping");
 
-    let mut service = account.command(&["run", "--admin-listen", "127.0.0.1:0"]);
+    let mut service = account.command(&["run", "--metrics-listen", "127.0.0.1:0", "--probe-listen", "127.0.0.1:0"]);
     let mut service = Process::start("sundown", account.folder.path(), service.env("SUNDOWN_AWS_ENDPOINT_URL", &account.url));
     service.ready().await;
     for way in ["events", "queue"] {

@@ -79,7 +79,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - { name: POD_NAME, valueFrom: { fieldRef: { fieldPath: metadata.name } } }
 - { name: POD_NAMESPACE, valueFrom: { fieldRef: { fieldPath: metadata.namespace } } }
 - { name: SUNDOWN_LEASE_NAME, value: {{ $full | quote }} }
-- { name: SUNDOWN_ADMIN_LISTEN, value: {{ printf "%s:%d" .Values.admin.address (int .Values.admin.port) | quote }} }
+{{- if eq (int .Values.metrics.port) (int .Values.probes.port) }}
+{{- fail (printf "metrics.port and probes.port are both %d: give each a port of its own." (int .Values.metrics.port)) }}
+{{- end }}
+- { name: SUNDOWN_METRICS_LISTEN, value: {{ printf "%s:%d" .Values.listenAddress (int .Values.metrics.port) | quote }} }
+- { name: SUNDOWN_PROBE_LISTEN, value: {{ printf "%s:%d" .Values.listenAddress (int .Values.probes.port) | quote }} }
 {{- with .Values.aws.region }}
 - { name: SUNDOWN_REGION, value: {{ . | quote }} }
 {{- end }}

@@ -1,0 +1,97 @@
+//! The HTTP endpoints of the process, on two ports: `/metrics`, and the probes `/livez` and `/readyz`. Each port has connection slots
+//! of its own, so that nobody who reaches the one can keep the kubelet out of the other.
+
+mod server;
+mod slots;
+#[cfg(test)]
+mod tests;
+
+use std::{io, net::SocketAddr, sync::Arc};
+
+use bytes::Bytes;
+use http::{Method, Response, StatusCode, header};
+use http_body_util::Full;
+use tokio_util::sync::CancellationToken;
+
+use super::{Loops, Metrics, Readiness};
+use crate::controller::Spawner;
+
+/// What Prometheus asks for; plain text would lose the exact types.
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const TEXT: &str = "text/plain; charset=utf-8";
+
+type Answer = Response<Full<Bytes>>;
+
+/// What the endpoints show.
+#[derive(Debug, Clone)]
+pub struct Endpoints {
+    /// Shown by `/metrics`.
+    pub metrics: Arc<Metrics>,
+    /// Decides `/livez`: 503 while one of them is stuck.
+    pub loops: Loops,
+    /// Decides `/readyz`: 503 while a condition does not hold.
+    pub readiness: Readiness,
+}
+
+impl Endpoints {
+    /// Serves `/metrics` on `address` until `stop`. Returns the bound address, which differs where `address` has port 0. Errs when
+    /// the address cannot be bound.
+    pub async fn serve_metrics(&self, address: SocketAddr, spawner: &Spawner, stop: CancellationToken) -> io::Result<SocketAddr> {
+        let shown = self.clone();
+        server::start(address, spawner, stop, move |method, path| shown.metrics_page(method, path)).await
+    }
+
+    /// Serves `/livez` and `/readyz` on `address` until `stop`. Returns the bound address, which differs where `address` has port 0.
+    /// Errs when the address cannot be bound.
+    pub async fn serve_probes(&self, address: SocketAddr, spawner: &Spawner, stop: CancellationToken) -> io::Result<SocketAddr> {
+        let shown = self.clone();
+        server::start(address, spawner, stop, move |method, path| shown.probe(method, path)).await
+    }
+
+    fn metrics_page(&self, method: &Method, path: &str) -> Answer {
+        if path != "/metrics" {
+            return respond(StatusCode::NOT_FOUND, TEXT, "this port serves /metrics; --probe-listen has /livez and /readyz\n".to_owned());
+        }
+        if !reads(method) {
+            return only_get();
+        }
+        // The conditions of readiness are evaluated when somebody asks.
+        self.metrics.set_ready(self.readiness.standing());
+        match self.metrics.render() {
+            Ok(text) => respond(StatusCode::OK, OPENMETRICS, text),
+            Err(error) => respond(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("metrics cannot be rendered: {error}\n")),
+        }
+    }
+
+    fn probe(&self, method: &Method, path: &str) -> Answer {
+        match path {
+            "/livez" | "/readyz" if !reads(method) => only_get(),
+            "/livez" => {
+                let stuck = self.loops.stuck();
+                verdict(stuck.iter().map(|(name, ago)| format!("{name}: has not turned for {} s\n", ago.as_secs())))
+            }
+            "/readyz" => verdict(self.readiness.missing().iter().map(|(name, why)| format!("{name}: {why}\n"))),
+            _ => respond(StatusCode::NOT_FOUND, TEXT, "this port serves /livez and /readyz; --metrics-listen has /metrics\n".to_owned()),
+        }
+    }
+}
+
+fn reads(method: &Method) -> bool {
+    *method == Method::GET || *method == Method::HEAD
+}
+
+fn only_get() -> Answer {
+    respond(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".to_owned())
+}
+
+fn verdict(faults: impl Iterator<Item = String>) -> Answer {
+    let text: String = faults.collect();
+    if text.is_empty() { respond(StatusCode::OK, TEXT, "ok\n".to_owned()) } else { respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, text) }
+}
+
+fn respond(status: StatusCode, content_type: &'static str, body: String) -> Answer {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(content_type));
+    response
+}
