@@ -67,8 +67,7 @@ async fn metrics_are_on_one_port_and_probes_on_the_other() {
     drop(intake);
     assert!(get(probes, "/livez").await.starts_with("HTTP/1.1 200"));
 
-    for (address, path, other) in
-        [(metrics, "/", "--probe-listen"), (metrics, "/livez", "--probe-listen"), (probes, "/metrics", "--metrics-listen")]
+    for (address, path, other) in [(metrics, "/", "--probe-listen"), (metrics, "/livez", "--probe-listen"), (probes, "/metrics", "--metrics-listen")]
     {
         let answer = get(address, path).await;
         assert!(answer.starts_with("HTTP/1.1 404") && answer.contains(other), "{path}: {answer}");
@@ -90,6 +89,20 @@ async fn a_client_that_is_slow_or_sends_too_much_is_cut_off_and_others_are_serve
     stop.cancel();
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(TcpStream::connect(probes).await.is_err(), "the port is closed");
+}
+
+#[tokio::test]
+async fn readyz_says_what_is_missing_without_arns() {
+    let Served { endpoints, probes, .. } = serve().await;
+    let role = "arn:aws-us-gov:sts::123456789012:assumed-role/sundown-shop/1712";
+    let queue = "arn:aws:sqs:eu-west-1:123456789012:sundown-shop";
+    let why = format!("User: {role} is not authorized to perform: sqs:GetQueueAttributes on resource: \"{queue}\" (AccessDenied)");
+    endpoints.readiness.add("queue", move || Err(why.clone()));
+    let answer = get(probes, "/readyz").await;
+    let expected = "queue: User: [ARN] is not authorized to perform: sqs:GetQueueAttributes on resource: \"[ARN]\" (AccessDenied)\n";
+    assert!(answer.ends_with(expected), "{answer}");
+    endpoints.readiness.add("queue", || Err("arn:".to_owned()));
+    assert!(get(probes, "/readyz").await.ends_with("queue: [ARN]\n"));
 }
 
 /// Opens connections that send nothing, from as many addresses of the loopback network as `peers`.
@@ -164,7 +177,9 @@ fn when_all_slots_are_taken_the_peer_with_the_most_loses_its_oldest_silent_one()
 fn where_all_have_asked_the_oldest_makes_room_and_a_closed_one_leaves_its_slot() {
     let mut slots = Slots::default();
     let all: Vec<_> = (0..CONNECTIONS).map(|n| slots.admit(peer(u8::try_from(n).unwrap()))).collect();
-    all.iter().for_each(|(id, _)| slots.has_asked(*id));
+    for (id, _) in &all {
+        slots.has_asked(*id);
+    }
     slots.release(5);
     slots.admit(peer(100));
     assert_eq!(closed(&all), Vec::<Id>::new());
