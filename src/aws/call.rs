@@ -135,8 +135,10 @@ pub enum Outcome {
     Timeout,
     /// No connection, or one that broke; the call may have had its effect.
     Unreachable,
-    /// Not allowed, or no valid credentials.
+    /// Not allowed.
     Denied,
+    /// No credentials were found, or AWS does not take them: expired, unknown, or a wrong signature. Mostly it passes: they are renewed.
+    Credentials,
     /// What it was about does not exist (any more).
     Gone,
     /// Anything else that AWS refused, or an answer that made no sense.
@@ -145,7 +147,8 @@ pub enum Outcome {
 
 impl Outcome {
     /// Every outcome, for tables and for initialising metrics.
-    pub const ALL: [Self; 8] = [Self::Ok, Self::Throttled, Self::Server, Self::Timeout, Self::Unreachable, Self::Denied, Self::Gone, Self::Rejected];
+    pub const ALL: [Self; 9] =
+        [Self::Ok, Self::Throttled, Self::Server, Self::Timeout, Self::Unreachable, Self::Denied, Self::Credentials, Self::Gone, Self::Rejected];
 
     /// Its word in labels and logs.
     #[must_use]
@@ -157,6 +160,7 @@ impl Outcome {
             Self::Timeout => "timeout",
             Self::Unreachable => "unreachable",
             Self::Denied => "denied",
+            Self::Credentials => "credentials",
             Self::Gone => "gone",
             Self::Rejected => "rejected",
         }

@@ -19,7 +19,7 @@ pub enum Advice {
     Retry,
     /// Do not ask again: what the call was about does not exist (any more). Of a beat or a completion: nothing is owed.
     Gone,
-    /// Ask again, slowly, and say so loudly: a person must grant a permission or renew credentials.
+    /// Ask again, slowly, and say so loudly: a person must grant a permission.
     Denied,
 }
 
@@ -39,19 +39,19 @@ fn in_parentheses(code: &str) -> String {
 }
 
 impl AwsError {
-    /// It is about who asks, not about what is allowed: nobody's credentials, expired ones, or a signature that is wrong.
-    #[must_use]
-    pub fn is_about_credentials(&self) -> bool {
-        is_about_credentials(&self.code)
-    }
-
     /// What to do about it.
     #[must_use]
     pub const fn advice(&self) -> Advice {
         match self.outcome {
             Outcome::Gone => Advice::Gone,
             Outcome::Denied => Advice::Denied,
-            Outcome::Ok | Outcome::Throttled | Outcome::Server | Outcome::Timeout | Outcome::Unreachable | Outcome::Rejected => Advice::Retry,
+            Outcome::Ok
+            | Outcome::Throttled
+            | Outcome::Server
+            | Outcome::Timeout
+            | Outcome::Unreachable
+            | Outcome::Credentials
+            | Outcome::Rejected => Advice::Retry,
         }
     }
 
@@ -163,7 +163,7 @@ fn without_answer(error: &(dyn Error + 'static)) -> Outcome {
     while let Some(e) = link {
         match e.downcast_ref::<CredentialsError>() {
             Some(CredentialsError::ProviderTimedOut(_)) => return Outcome::Timeout,
-            Some(_) => return Outcome::Denied,
+            Some(_) => return Outcome::Credentials,
             None => link = e.source(),
         }
     }
@@ -215,7 +215,7 @@ fn classify(api: Api, status: u16, code: &str, message: &str) -> Outcome {
         | "InvalidSecurity"
         | "Blocked"
         | "PendingVerification" => Outcome::Denied,
-        _ if is_about_credentials(code) => Outcome::Denied,
+        _ if is_about_credentials(code) => Outcome::Credentials,
         // The queue's key: a policy or a state that a person must change.
         _ if code.starts_with("Kms") || code.starts_with("KMS.") => Outcome::Denied,
         _ => match status {
@@ -267,7 +267,11 @@ mod tests {
             (CompleteLifecycleAction, 500, "ResourceContention", Outcome::Server),
             (CompleteLifecycleAction, 500, "", Outcome::Server),
             (CompleteLifecycleAction, 403, "AccessDenied", Outcome::Denied),
-            (CompleteLifecycleAction, 403, "ExpiredToken", Outcome::Denied),
+            (CompleteLifecycleAction, 403, "ExpiredToken", Outcome::Credentials),
+            (DescribeInstances, 401, "AuthFailure", Outcome::Credentials),
+            (ReceiveMessage, 403, "com.amazon.coral.service#UnrecognizedClientException", Outcome::Credentials),
+            (ReceiveMessage, 403, "InvalidSignatureException", Outcome::Credentials),
+            (ReceiveMessage, 403, "", Outcome::Denied),
             (CompleteLifecycleAction, 400, "SomethingNew", Outcome::Rejected),
             (DescribeInstances, 503, "RequestLimitExceeded", Outcome::Throttled),
             (DescribeInstances, 403, "UnauthorizedOperation", Outcome::Denied),

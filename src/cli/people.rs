@@ -28,9 +28,7 @@ pub(super) async fn connect(args: &AwsArgs, region: Option<&str>) -> anyhow::Res
 pub(super) fn advised(error: AwsError, policy: &str) -> anyhow::Error {
     let remedy = match error.outcome() {
         // The SDK found none, or AWS does not know them: no policy helps.
-        Outcome::Denied if error.code().is_empty() || error.is_about_credentials() => {
-            "AWS takes no credentials of yours: look at `aws sts get-caller-identity` and AWS_PROFILE"
-        }
+        Outcome::Credentials => "AWS takes no credentials of yours: look at `aws sts get-caller-identity` and AWS_PROFILE",
         Outcome::Denied => {
             let permission = error.api().permission();
             return anyhow::Error::from(error).context(format!("your credentials need {permission} ({policy})"));

@@ -72,7 +72,7 @@ fn because(cause: Option<&AwsError>) -> String {
 }
 
 impl LookupError {
-    /// A person must act: it is not allowed, or there are no valid credentials.
+    /// A person must act: it is not allowed.
     #[must_use]
     pub fn is_denied(&self) -> bool {
         self.cause.as_ref().is_some_and(|c| c.advice() == Advice::Denied)

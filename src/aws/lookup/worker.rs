@@ -158,12 +158,12 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
         if denied {
             tracing::warn!(
                 %error, action,
-                "Not allowed to ask AWS: interruptions that depend on the answer stay undecided, and their messages are kept. Allow the action in the role's policy, or check the credentials."
+                "Not allowed to ask AWS: interruptions that depend on the answer stay undecided, and their messages are kept. Allow the action in the role's policy."
             );
         } else {
             tracing::warn!(
                 %error, action, failures = self.failures,
-                "AWS cannot be asked: interruptions that depend on the answer stay undecided, and their messages are kept. It is asked on; if this lasts, check the network and the limits of the account."
+                "AWS cannot be asked: interruptions that depend on the answer stay undecided, and their messages are kept. It is asked on; if this lasts, check the credentials, the network and the limits of the account."
             );
         }
     }

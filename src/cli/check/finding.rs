@@ -64,7 +64,7 @@ impl Finding {
         let (about, says, permission) = (about.into(), error.to_string(), error.api().permission());
         match error.outcome() {
             // The SDK found no credentials, or AWS does not know them: no policy helps.
-            Outcome::Denied if error.code().is_empty() || error.is_about_credentials() => Self::no(
+            Outcome::Credentials => Self::no(
                 point,
                 about,
                 says,

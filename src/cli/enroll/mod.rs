@@ -210,7 +210,7 @@ impl<W: Write> Enrolling<'_, W> {
                     match self.scaling.group(name).await {
                         Ok(later) => seen = later,
                         // It goes on waiting on what was last seen: nothing is deleted on no answer.
-                        Err(error) if error.outcome() != Outcome::Denied => seen = Some(now),
+                        Err(error) if !matches!(error.outcome(), Outcome::Denied | Outcome::Credentials) => seen = Some(now),
                         Err(error) => self.fail(&mut tally, name, error)?,
                     }
                     continue;
