@@ -194,7 +194,9 @@ fn done(term: &Term, interruption: &Interruption, verdict: &triage::Accept, node
     let now = term.clock.now();
     let kind = interruption.kind();
     let lag = now.since_or_zero(happened);
-    term.metrics.accepted_after(kind, lag);
+    // A Node that joins after the event could not be written before: that is no delay of ours.
+    let possible_since = node.created.map_or(happened, |created| created.max(happened));
+    term.metrics.accepted_after(kind, now.since_or_zero(possible_since));
     term.metrics.interrupted(kind.as_str(), &places::of(node, interruption.hook().map(|hook| hook.group.as_str())));
     if !joins {
         term.metrics.record(RecordEvent::Written);

@@ -92,7 +92,12 @@ impl Metrics {
             dead_letters: reg(&mut r, "dlq_messages", "Messages in a dead-letter queue (--dlq-url), by its name"),
             held: reg(&mut r, "messages_held", "Messages received and not decided yet"),
             pollers: reg(&mut r, "pollers", "Long polls under way"),
-            accept_lag: seconds(&mut r, "accept_lag", "Time from the event to the record on its Node, by kind", lag_buckets),
+            accept_lag: seconds(
+                &mut r,
+                "accept_lag",
+                "Time from the event, or from the creation of its Node where that is later, to the record on the Node, by kind",
+                lag_buckets,
+            ),
             drains_active: reg(&mut r, "drains_active", "Nodes being drained"),
             drains: reg(&mut r, "drains", "Drains that ended, by how"),
             drain_duration: seconds(&mut r, "drain_duration", "Time from the accept to the end of a drain, by how it ended", long_buckets),
@@ -196,7 +201,7 @@ impl Metrics {
         self.rejected.get_or_create(&[("reason", reason)]).inc();
     }
 
-    /// An interruption was written on its Node, so long after its event.
+    /// An interruption was written on its Node, this long after its event, or after the Node's creation where that was later.
     pub fn accepted_after(&self, kind: Kind, lag: Duration) {
         self.accept_lag.get_or_create(&[("kind", kind.as_str())]).observe(lag.as_secs_f64());
     }

@@ -108,6 +108,8 @@ async fn c38_an_instance_that_joins_while_it_is_waited_for_is_drained() {
     stage.until(2, "its node is cordoned", || stage.is_cordoned(&ours[0])).await;
     stage.until(60, "and completed", || completed_after(&stage, &ours[0]).is_some()).await;
     assert_eq!(sundown.messages("terminate-hook", "accepted"), 1.0);
+    // It was taken on as soon as it could be: the time before it joined is no delay.
+    assert_eq!(sundown.metric("accept_lag_seconds_bucket{le=\"5.0\",kind=\"terminate-hook\"}"), 1.0);
     sundown.stop().await;
     stage.end();
 }
