@@ -12,6 +12,10 @@ use super::{
 /// The `source` of test events. AWS's own begin with `aws.`, and EventBridge takes none of these from anybody else.
 pub const TEST_SOURCE: &str = "sundown.test";
 
+/// Instances of one test event that are looked at: each is asked about in EC2 and gets a Kubernetes Event, and everybody who may put
+/// events on the bus can send one that names thousands.
+const MOST_IN_A_TEST: usize = 100;
+
 /// The only version that EventBridge has had.
 const VERSION: &str = "0";
 
@@ -67,7 +71,11 @@ impl<'a> Event<'_, 'a> {
     fn test(&self, detail_type: &str) -> Result<Parsed, Reject> {
         let wish: OfTest = self.detail()?;
         match self.of(source_of(detail_type), detail_type)? {
-            Parsed::Interruptions(interruptions) => Ok(Parsed::Test(TestEvent { interruptions, real: wish.sundown.is_some_and(|wish| wish.real) })),
+            Parsed::Interruptions(mut interruptions) => {
+                let ignored = interruptions.len().saturating_sub(MOST_IN_A_TEST);
+                interruptions.truncate(MOST_IN_A_TEST);
+                Ok(Parsed::Test(TestEvent { interruptions, ignored, real: wish.sundown.is_some_and(|wish| wish.real) }))
+            }
             other => Ok(other),
         }
     }

@@ -8,12 +8,14 @@
 //! time is still a spot warning, and one whose instance id is none is rejected.
 
 mod event;
+mod excerpt;
 mod field;
 mod lifecycle;
 mod outcome;
 mod wire;
 
 pub use event::TEST_SOURCE;
+pub use excerpt::excerpt;
 pub use outcome::{Irrelevant, Parsed, Reject, TestEvent};
 
 use wire::Outer;

@@ -18,8 +18,10 @@ pub enum Parsed {
 /// What a test event says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestEvent {
-    /// What would be true if AWS had said it. Never empty.
+    /// What would be true if AWS had said it. Never empty, 100 at most.
     pub interruptions: Vec<Interruption>,
+    /// How many more instances it named.
+    pub ignored: usize,
     /// It asks to be acted on (`detail.sundown.real`).
     pub real: bool,
 }

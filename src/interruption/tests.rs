@@ -1,6 +1,7 @@
 //! Every shape, every row of bad input, and what holds for any bytes at all.
 
 mod bad;
+mod excerpts;
 mod properties;
 mod shapes;
 
