@@ -59,6 +59,7 @@ const BENCHES: &[Bench] = &[
     (&["calls-evict", "calls-other"], drains::calls),
     (&["memory-drains"], memory::drains),
     (&["memory-nodes"], memory::nodes),
+    (&["memory-bodies"], memory::bodies),
     (&["size"], memory::size),
     (&["real-burst-100"], real::hundred),
     (&["real-burst-1000"], real::thousand),

@@ -2,7 +2,10 @@
 
 use std::{fs, time::Duration};
 
-use sundown::sim::kube::{Options, PodShape, PodSpec};
+use sundown::sim::{
+    aws::{Fault, FaultRule, How},
+    kube::{Options, PodShape, PodSpec},
+};
 
 use crate::{
     process::{Process, binary},
@@ -82,6 +85,42 @@ pub fn drains() -> Vec<Figure> {
             name: "memory-drains",
             what: format!("peak with {NODES} drains of {PODS} pods of 8 KiB at once"),
             value: status(&service, "VmHWM"),
+            unit: "MB",
+            bar: Bar::Most(64.0),
+            baseline: Some(baseline),
+        }]
+    })
+}
+
+/// A flood of large messages that nobody can decide, because EC2 throttles. Small ones come first, so that as many receives as there may be
+/// are under way when the first large one comes.
+pub fn bodies() -> Vec<Figure> {
+    const SMALL: usize = 2000;
+    const LARGE: usize = 600;
+    const BYTES: usize = 900_000;
+    block_on(async {
+        let baseline = idle().await;
+        let stage = Stage::new("bodies", settings()).await;
+        stage.spot_group(10);
+        stage.world.aws.fault(FaultRule::new("ec2:DescribeInstances", Fault::Throttle, How::Always));
+        for n in 0..SMALL + LARGE {
+            let notice = crate::flood::body(2, &format!("i-{n:017x}"));
+            let padding = if n < SMALL { 0 } else { BYTES - notice.len() };
+            let (head, tail) = notice.split_at(1);
+            stage.world.aws.send_event(stage.world.queue(), &format!(r#"{head}"padding":"{}",{tail}"#, "x".repeat(padding)));
+        }
+        let mut service = stage.start();
+        service.ready().await;
+        service.counts("messages_held", (SMALL + LARGE) as f64).await;
+        let peak = status(&service, "VmHWM");
+        vec![Figure {
+            name: "memory-bodies",
+            what: format!(
+                "peak above idle with {SMALL} small messages and {LARGE} of {:.1} MB that nobody can decide ({peak:.1} in all; {:.1} resident then)",
+                BYTES as f64 / MB,
+                status(&service, "VmRSS")
+            ),
+            value: peak - baseline.value,
             unit: "MB",
             bar: Bar::Most(64.0),
             baseline: Some(baseline),
