@@ -19,6 +19,7 @@ pub mod lookup;
 #[cfg(test)]
 mod network_tests;
 pub(crate) mod queue;
+mod receiving;
 mod region;
 #[cfg(test)]
 mod tests;
@@ -35,4 +36,5 @@ pub use groups::{Group, GroupFilter, Hook, Transition};
 pub use hosts::{Hosts, Proxy};
 pub use lookup::{DnsLookup, GroupLookup, HookLookup, InstanceLookup, LookupError, Lookups};
 pub use queue::{EntryFailure, Message, Queue, QueueAttributes, Receipt};
+pub use receiving::{Body, ReceiveRoom};
 pub use region::{UnknownRegion, region_of_queue};

@@ -7,7 +7,7 @@ use aws_sdk_sqs::types::{
     MessageSystemAttributeName, QueueAttributeName,
 };
 
-use super::{Api, AwsError, call::Caller};
+use super::{Api, AwsError, Body, ReceiveRoom, call::Caller, receiving::Share};
 use crate::domain::Moment;
 
 /// How many messages or entries one call carries at most.
@@ -30,14 +30,14 @@ impl Receipt {
 }
 
 /// A message as it was received.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Message {
     /// The same for every copy of it.
     pub id: Arc<str>,
     /// Of this receive.
     pub receipt: Receipt,
     /// Whatever somebody sent.
-    pub body: String,
+    pub body: Body,
     /// `SentTimestamp`.
     pub sent: Option<Moment>,
     /// `ApproximateReceiveCount`; 1 when it is not said.
@@ -94,8 +94,9 @@ impl Queue {
     }
 
     /// Receives up to `max` messages (1 to 10), waiting up to `wait` (20 s at most) for the first; they stay invisible to
-    /// others for `visibility`.
-    pub async fn receive(&self, max: usize, wait: Duration, visibility: Duration) -> Result<Vec<Message>, AwsError> {
+    /// others for `visibility`. The answer is read when there is `room` for it.
+    pub async fn receive(&self, max: usize, wait: Duration, visibility: Duration, room: &ReceiveRoom) -> Result<Vec<Message>, AwsError> {
+        let (gate, share) = room.gate();
         let request = self
             .client
             .receive_message()
@@ -105,8 +106,8 @@ impl Queue {
             .visibility_timeout(whole(visibility.as_secs()))
             .message_system_attribute_names(MessageSystemAttributeName::SentTimestamp)
             .message_system_attribute_names(MessageSystemAttributeName::ApproximateReceiveCount);
-        let answer = self.caller.call(Api::ReceiveMessage, self.name(), wait + RECEIVE_MARGIN, request.send()).await?;
-        Ok(answer.messages.unwrap_or_default().into_iter().filter_map(message).collect())
+        let answer = self.caller.call(Api::ReceiveMessage, self.name(), wait + RECEIVE_MARGIN, request.customize().interceptor(gate).send()).await?;
+        Ok(answer.messages.unwrap_or_default().into_iter().filter_map(|m| message(m, &share)).collect())
     }
 
     /// Deletes up to 10 messages. What comes back are the entries that failed; none of them when all are deleted.
@@ -123,15 +124,14 @@ impl Queue {
         Ok(failures(&answer.failed))
     }
 
-    /// Lets up to 10 messages be invisible for `visibility` from now; zero gives them back at once. What comes back are the
-    /// entries that failed.
-    pub async fn change_visibility_batch(&self, receipts: &[Receipt], visibility: Duration) -> Result<Vec<EntryFailure>, AwsError> {
-        if receipts.is_empty() {
+    /// Hides up to 10 messages, each for this long from now (whole seconds); zero shows it at once. Returns the entries that failed.
+    pub async fn change_visibility_batch(&self, messages: &[(Receipt, Duration)]) -> Result<Vec<EntryFailure>, AwsError> {
+        if messages.is_empty() {
             return Ok(Vec::new());
         }
-        let seconds = whole(visibility.as_secs());
-        let entries = receipts.iter().enumerate().filter_map(|(i, r)| {
-            ChangeMessageVisibilityBatchRequestEntry::builder().id(i.to_string()).receipt_handle(&*r.0).visibility_timeout(seconds).build().ok()
+        let entries = messages.iter().enumerate().filter_map(|(i, (receipt, hidden))| {
+            let entry = ChangeMessageVisibilityBatchRequestEntry::builder().id(i.to_string()).receipt_handle(&*receipt.0);
+            entry.visibility_timeout(whole(hidden.as_secs())).build().ok()
         });
         let request = self.client.change_message_visibility_batch().queue_url(&*self.url).set_entries(Some(entries.collect()));
         let answer = self.caller.call(Api::ChangeMessageVisibilityBatch, self.name(), LIMIT, request.send()).await?;
@@ -179,11 +179,12 @@ fn whole(n: u64) -> i32 {
 }
 
 /// `None` for a message without id or receipt: nothing could ever be done with it.
-fn message(m: SqsMessage) -> Option<Message> {
+fn message(m: SqsMessage, share: &Share) -> Option<Message> {
     let attribute = |name| m.attributes.as_ref().and_then(|all| all.get(&name));
     let sent = attribute(MessageSystemAttributeName::SentTimestamp).and_then(|ms| Moment::from_millisecond(ms.parse().ok()?).ok());
     let receive_count = attribute(MessageSystemAttributeName::ApproximateReceiveCount).and_then(|n| n.parse().ok()).unwrap_or(1);
-    Some(Message { sent, receive_count, id: m.message_id?.into(), receipt: Receipt(m.receipt_handle?.into()), body: m.body.unwrap_or_default() })
+    let body = share.body(m.body.unwrap_or_default());
+    Some(Message { sent, receive_count, id: m.message_id?.into(), receipt: Receipt(m.receipt_handle?.into()), body })
 }
 
 fn failures(failed: &[BatchResultErrorEntry]) -> Vec<EntryFailure> {

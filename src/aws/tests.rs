@@ -45,8 +45,8 @@ async fn c84_every_failure_has_its_advice_and_is_reported_once_and_not_retried_h
         (Reply::xml_error(400, "ValidationError", no_action), Advice::Gone, Outcome::Gone),
         (Reply::xml_error(400, "ValidationError", "1 validation error detected"), Advice::Retry, Outcome::Rejected),
         (Reply::xml_error(403, "AccessDenied", "no"), Advice::Denied, Outcome::Denied),
-        (Reply::xml_error(403, "ExpiredToken", "old"), Advice::Denied, Outcome::Denied),
-        (Reply::xml_error(403, "InvalidClientTokenId", "who?"), Advice::Denied, Outcome::Denied),
+        (Reply::xml_error(403, "ExpiredToken", "old"), Advice::Retry, Outcome::Credentials),
+        (Reply::xml_error(403, "InvalidClientTokenId", "who?"), Advice::Retry, Outcome::Credentials),
     ] {
         let (clients, reported) = completing(reply.clone());
         let error = clients.autoscaling().complete(&owed(), HookResult::Continue, Duration::MAX).await.unwrap_err();
@@ -75,9 +75,9 @@ async fn an_error_says_what_failed_on_what_and_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_credentials_nothing_is_allowed() {
+async fn without_credentials_a_call_is_made_again_when_there_are_some() {
     let error = clients_without_credentials().autoscaling().complete(&owed(), HookResult::Continue, Duration::MAX).await.unwrap_err();
-    assert_eq!(error.advice(), Advice::Denied, "{error}");
+    assert_eq!((error.advice(), error.outcome()), (Advice::Retry, Outcome::Credentials), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,7 +90,7 @@ async fn a_half_open_connection_costs_eleven_seconds_at_most() {
     assert!(clients.queue(QUEUE_URL).attributes().await.is_err());
     assert_eq!(reported.all()[0].2, seconds(10));
     let began = Instant::now();
-    assert!(clients.queue(QUEUE_URL).receive(10, seconds(20), seconds(60)).await.is_err());
+    assert!(clients.queue(QUEUE_URL).receive(10, seconds(20), seconds(60), &ReceiveRoom::default()).await.is_err());
     assert!(began.elapsed() <= seconds(30), "{:?}", began.elapsed());
 }
 

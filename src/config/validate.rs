@@ -310,14 +310,7 @@ fn service(args: &RunArgs) -> Result<ServiceConfig, ConfigError> {
         let remedy = "also the address of --metrics-listen; give each a port of its own";
         return Err(ConfigError::new("probe-listen", Some(&address.to_string()), remedy));
     }
-    Ok(ServiceConfig {
-        metrics,
-        probes,
-        pod_events: s.pod_events,
-        traces: traces(args)?,
-        log_level: l.log_level.clone(),
-        log_format: l.log_format,
-    })
+    Ok(ServiceConfig { metrics, probes, pod_events: s.pod_events, traces: traces(args)?, log_level: l.log_level.clone(), log_format: l.log_format })
 }
 
 fn traces(args: &RunArgs) -> Result<Option<traces::Settings>, ConfigError> {

@@ -23,12 +23,14 @@ use crate::{
     triage::{BeatAnswer, GroupAnswer, HookAnswer, InstanceAnswer, Knowledge, Question, Reason, Verdict, triage},
 };
 
-/// What becomes of the message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What becomes of the message. Of several interruptions in one message the last in this order counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fate {
     /// Nobody needs it any more.
     Delete,
-    /// It is to reappear.
+    /// Another reader of the queue may want it: it is to reappear soon.
+    GiveBack,
+    /// It is to reappear when its visibility timeout is over.
     Leave,
 }
 
@@ -120,7 +122,7 @@ impl Case {
             let now = self.term.clock.now();
             let wait = match triage(&self.interruption, &self.known, &self.term.policy, now) {
                 Verdict::Delete(reason) => return self.dispose(reason, Fate::Delete),
-                Verdict::Leave(reason) => return self.dispose(reason, Fate::Leave),
+                Verdict::Leave(reason) => return self.dispose(reason, Fate::GiveBack),
                 verdict @ (Verdict::Complete(_) | Verdict::AnswerLaunch(_) | Verdict::Accept(_)) if self.is_dry() => {
                     return self.only_say(&verdict);
                 }
@@ -226,7 +228,7 @@ impl Case {
             // It was only asked whether it still waits.
             self.term.hooks.forget(&owed);
         }
-        let outcome = if fate == Fate::Leave { MessageOutcome::Left } else { outcome(reason) };
+        let outcome = if fate == Fate::GiveBack { MessageOutcome::Left } else { outcome(reason) };
         self.term.metrics.message(Some(self.interruption.kind()), outcome);
         let (instance, kind, reason) = (&self.interruption.instance, self.interruption.kind().as_str(), reason.as_str());
         if reason == Reason::Stale.as_str() {

@@ -14,13 +14,14 @@ use tracing::{debug, info, warn};
 use super::{
     case::{self, Fate},
     context::Term,
-    intake::Delivery,
+    intake::{Delivery, Ticket},
     trial::{TrialEntry, Would},
 };
 use crate::{
     domain::{Interruption, MomentExt, seconds},
-    interruption::{Parsed, Reject, parse},
+    interruption::{Parsed, Reject, excerpt, parse},
     observe::{Loop, MessageOutcome},
+    triage::hidden_from_others,
 };
 
 /// Reads deliveries until there are no more, and starts a case for each interruption.
@@ -43,7 +44,7 @@ struct Desk {
 
 impl Desk {
     fn open(&self, delivery: Delivery) {
-        match parse(&delivery.body) {
+        match parse(&*delivery.body) {
             Err(reject) => self.reject(delivery, &reject),
             Ok(Parsed::TestNotification) => self.dispose(delivery, "test_notification", MessageOutcome::Test),
             Ok(Parsed::Irrelevant(why)) => self.dispose(delivery, why.as_str(), MessageOutcome::Unrelated),
@@ -56,6 +57,10 @@ impl Desk {
                         "A test event asks to be acted on, and this process does not do that (any more): --accept-real-tests. It is only told what would be done."
                     ),
                     (false, _) => info!(queue = %delivery.queue, "A test event came: it is told what would be done, and nothing is."),
+                }
+                if test.ignored > 0 {
+                    let (read, ignored) = (test.interruptions.len(), test.ignored);
+                    warn!(queue = %delivery.queue, read, ignored, "A test event names too many instances: only the first ones are looked at.");
                 }
                 self.take_on(test.interruptions, delivery, !is_real);
             }
@@ -84,7 +89,8 @@ impl Desk {
                 case::Case::new(term.clone(), interruption, received, happened, delivery.sent, given_up.clone(), test)
             })
             .collect();
-        self.term.spawn(decide_all(cases, delivery));
+        // Its body is dropped here: what is undecided may wait for hours.
+        self.term.spawn(decide_all(cases, delivery.ticket, delivery.receive_count));
     }
 
     /// A message is about nothing that Sundown deals with. On a shared queue it may be for others.
@@ -113,7 +119,7 @@ impl Desk {
         self.term.metrics.rejected(reject.as_str());
         let first = self.told.lock().is_ok_and(|mut told| told.insert(reject.as_str()));
         if first {
-            let body: String = delivery.body.chars().take(200).collect();
+            let body = excerpt(&delivery.body);
             warn!(
                 reason = reject.as_str(), hint = %reject.hint(), queue = %delivery.queue, body,
                 "A message was not understood. It is left for the dead-letter queue; others of this kind are only counted."
@@ -135,11 +141,11 @@ fn fingerprint(body: &str) -> String {
 }
 
 /// A message is deleted when every interruption in it is decided and none of them wants it back.
-async fn decide_all(cases: Vec<case::Case>, delivery: Delivery) {
+async fn decide_all(cases: Vec<case::Case>, ticket: Ticket, receive_count: u32) {
     let fates = join_all(cases.into_iter().map(case::Case::decide)).await;
-    if fates.iter().all(|f| *f == Fate::Delete) {
-        delivery.ticket.delete();
-    } else {
-        delivery.ticket.leave();
+    match fates.into_iter().max() {
+        None | Some(Fate::Delete) => ticket.delete(),
+        Some(Fate::GiveBack) => ticket.give_back(hidden_from_others(receive_count)),
+        Some(Fate::Leave) => ticket.leave(),
     }
 }

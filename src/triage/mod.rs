@@ -27,7 +27,7 @@ pub use owner::called;
 pub use policy::{BadGlob, HookGlobs, Policy, Staleness};
 pub use proof::disproved;
 pub use table::{beats, triage};
-pub use verdict::{Accept, OtherClaims, Question, Reason, Standing, Verdict, Wait};
+pub use verdict::{Accept, OtherClaims, Question, Reason, Standing, Verdict, Wait, hidden_from_others};
 
 #[cfg(test)]
 mod tests;

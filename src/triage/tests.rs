@@ -179,3 +179,10 @@ fn ask_beat() -> Question {
 fn long_ago() -> Moment {
     now().minus(seconds(300))
 }
+
+#[test]
+fn a_message_for_another_reader_is_hidden_for_a_second_and_twice_as_long_each_time_it_comes_again() {
+    let hidden = |count| hidden_from_others(count).as_secs();
+    assert_eq!((0..9).map(hidden).collect::<Vec<_>>(), [1, 1, 2, 4, 8, 16, 32, 60, 60]);
+    assert_eq!(hidden(u32::MAX), 60);
+}

@@ -1,8 +1,8 @@
 //! What can become of an interruption.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use crate::domain::{GroupName, HookKey, HookName, InstanceId, InstanceState, Moment, Node, OwedHook};
+use crate::domain::{GroupName, HookKey, HookName, InstanceId, InstanceState, Moment, Node, OwedHook, seconds};
 
 /// What to do with one interruption.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,8 +17,20 @@ pub enum Verdict {
     Wait(Wait),
     /// Delete the message and count it.
     Delete(Reason),
-    /// Count it and let the message reappear: another party may want it (`--shared-queue`).
+    /// Count it and let the message reappear soon (see [`hidden_from_others`]): another party may want it (`--shared-queue`).
     Leave(Reason),
+}
+
+/// The longest that a message for another party is hidden.
+const LONGEST_HIDDEN: Duration = seconds(60);
+
+/// How long a message that is for another party stays hidden after it was received for the `receive_count`th time: a second at first, so
+/// that a spot notice keeps its two minutes, then twice as long each time, so that readers do not hand a message that nobody wants back
+/// and forth without end.
+#[must_use]
+pub fn hidden_from_others(receive_count: u32) -> Duration {
+    let doubled = receive_count.saturating_sub(1).min(16);
+    seconds(1 << doubled).min(LONGEST_HIDDEN)
 }
 
 /// An interruption that is taken on.

@@ -75,7 +75,8 @@ async fn an_api_server_that_is_away_is_told_by_readyz_and_ends_nothing() {
 async fn without_a_kubeconfig_it_ends_and_says_what_to_do() {
     let folder = Folder::new();
     let queue = "https://sqs.eu-west-1.amazonaws.com/123456789012/q";
-    let said = run(folder.path(), sundown(folder.path()).args(["run", "--queue-url", queue, "--metrics-listen", "off", "--probe-listen", "off"])).await;
+    let said =
+        run(folder.path(), sundown(folder.path()).args(["run", "--queue-url", queue, "--metrics-listen", "off", "--probe-listen", "off"])).await;
     assert_eq!(said.code, Some(1), "{}", said.err);
     assert!(said.err.contains("--kubeconfig") && said.err.contains("service account"), "{}", said.err);
     let missing = folder.path().join("no-such-file");

@@ -199,7 +199,16 @@ impl Stage {
         if !flags.contains(&"--queue-url") {
             command.args(["--queue-url", &self.world.queue_url()]);
         }
-        command.args(["--aws-endpoint-url", &self.aws.url(), "--metrics-listen", "127.0.0.1:0", "--probe-listen", "127.0.0.1:0", "--lease-namespace", "sundown"]);
+        command.args([
+            "--aws-endpoint-url",
+            &self.aws.url(),
+            "--metrics-listen",
+            "127.0.0.1:0",
+            "--probe-listen",
+            "127.0.0.1:0",
+            "--lease-namespace",
+            "sundown",
+        ]);
         command.arg("--kubeconfig").arg(self.cluster.kubeconfig(token)).args(flags);
         command.envs([("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"), ("AWS_SECRET_ACCESS_KEY", "not-a-secret"), ("AWS_EC2_METADATA_DISABLED", "true")]);
         Process::start(name, folder, &mut command)

@@ -165,7 +165,10 @@ async fn the_probes_and_the_scraper_ask_where_it_listens() {
     let container = container();
     assert_eq!(container.args.as_deref(), Some(["run".to_owned()].as_slice()));
     let ports = container.ports.unwrap();
-    assert_eq!(ports.iter().map(|p| (p.name.as_deref(), p.container_port)).collect::<Vec<_>>(), [(Some("metrics"), metrics), (Some("probes"), probes)]);
+    assert_eq!(
+        ports.iter().map(|p| (p.name.as_deref(), p.container_port)).collect::<Vec<_>>(),
+        [(Some("metrics"), metrics), (Some("probes"), probes)]
+    );
     let template = object::<Deployment>("deployment", "Deployment").spec.unwrap().template.metadata.unwrap();
     let annotations = template.annotations.unwrap();
     assert_eq!(annotations["prometheus.io/port"], metrics.to_string());

@@ -20,7 +20,7 @@ use self::{
 };
 use super::people::{block_on, uuid};
 use crate::{
-    aws::{self, Advice, AwsError, Clients, Group, GroupFilter, Hosts, Outcome, Proxy, Queue, Receipt},
+    aws::{self, Advice, AwsError, Clients, Group, GroupFilter, Hosts, Outcome, Proxy, Queue, Receipt, ReceiveRoom},
     cluster::{ConnectOptions, connect},
     config::{Config, ConfigError, RunArgs},
     controller::{Clock, Random},
@@ -155,11 +155,11 @@ impl Check<'_> {
         let bogus = [Receipt::bogus()];
         let answer = queue.delete_batch(&bogus).await;
         self.found.push(queue::bogus("queue.delete", &name, "sqs:DeleteMessage", &answer));
-        let answer = queue.change_visibility_batch(&bogus, seconds(0)).await;
+        let answer = queue.change_visibility_batch(&bogus.map(|receipt| (receipt, seconds(0)))).await;
         self.found.push(queue::bogus("queue.visibility", &name, "sqs:ChangeMessageVisibility", &answer));
         if self.args.receive {
             // Visible again at once.
-            let answer = queue.receive(1, seconds(0), seconds(0)).await;
+            let answer = queue.receive(1, seconds(0), seconds(0), &ReceiveRoom::default()).await;
             self.found.push(match answer {
                 Ok(messages) => Finding::yes("queue.receive", &name, format!("allowed ({} messages were looked at and put back)", messages.len())),
                 Err(error) => Finding::of_error("queue.receive", &name, &error),
@@ -213,7 +213,7 @@ impl Check<'_> {
                 Err(error) => {
                     all_known = false;
                     self.found.push(Finding::of_look_up("rule", rule, &error));
-                    if is_away(&error) || error.outcome() == Outcome::Denied {
+                    if is_away(&error) || matches!(error.outcome(), Outcome::Denied | Outcome::Credentials) {
                         break;
                     }
                 }

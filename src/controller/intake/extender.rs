@@ -45,9 +45,9 @@ async fn extend(desk: Desk, mut keys: Vec<Key>, visibility: Duration) {
     let visible_at = Instant::now() + visibility / 2;
     for attempt in 1.. {
         let batch: Vec<_> = keys.iter().filter_map(|key| Some((*key, desk.ledger.receipt(*key)?))).collect();
-        let receipts: Vec<_> = batch.iter().map(|(_, receipt)| receipt.clone()).collect();
+        let messages: Vec<_> = batch.iter().map(|(_, receipt)| (receipt.clone(), visibility)).collect();
         let asked = Instant::now();
-        match desk.queue.change_visibility_batch(&receipts, visibility).await {
+        match desk.queue.change_visibility_batch(&messages).await {
             Ok(failed) => {
                 let refused = failed.iter().filter(|f| f.sender_fault).count();
                 for (index, (key, receipt)) in batch.iter().enumerate() {

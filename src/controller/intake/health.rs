@@ -8,7 +8,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::ledger::Ledger;
-use crate::aws::{Advice, AwsError};
+use crate::aws::{Advice, AwsError, Outcome, ReceiveRoom};
 
 /// A queue is said to be out of reach when it has failed for this long.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(10);
@@ -19,7 +19,10 @@ const LOG_EVERY: Duration = Duration::from_mins(1);
 
 /// Looks at a running intake from outside: for readiness and for gauges. After the intake has stopped it shows the end.
 #[derive(Debug, Clone)]
-pub struct IntakeView(pub(super) Arc<[Viewed]>);
+pub struct IntakeView {
+    pub(super) queues: Arc<[Viewed]>,
+    pub(super) room: ReceiveRoom,
+}
 
 /// One queue of it.
 #[derive(Debug)]
@@ -34,25 +37,31 @@ impl IntakeView {
     /// for more messages.
     #[must_use]
     pub fn healthy(&self) -> bool {
-        self.0.iter().all(|q| q.health.healthy()) && !self.crowded()
+        self.queues.iter().all(|q| q.health.healthy()) && !self.crowded()
     }
 
     /// Nothing more could be received lately: too many messages are held undecided.
     #[must_use]
     pub fn crowded(&self) -> bool {
-        self.0.iter().any(|q| q.health.crowded())
+        self.queues.iter().any(|q| q.health.crowded())
     }
 
     /// What is wrong with which queue.
     #[must_use]
     pub fn troubles(&self) -> Vec<(Arc<str>, AwsError)> {
-        self.0.iter().filter_map(|q| Some((Arc::clone(&q.name), q.health.trouble()?))).collect()
+        self.queues.iter().filter_map(|q| Some((Arc::clone(&q.name), q.health.trouble()?))).collect()
     }
 
     /// How many messages are held, those included whose delete is not done yet.
     #[must_use]
     pub fn held(&self) -> usize {
-        self.0.iter().map(|q| q.ledger.len()).sum()
+        self.queues.iter().map(|q| q.ledger.len()).sum()
+    }
+
+    /// How many bytes of received messages are in memory because nobody has parsed them yet.
+    #[must_use]
+    pub fn bytes_in_flight(&self) -> usize {
+        self.room.in_flight()
     }
 }
 
@@ -134,9 +143,13 @@ impl Health {
         let (since, logged) = before.map_or((now, now), |t| (t.since, if news { now } else { t.logged }));
         if news {
             match error.advice() {
+                Advice::Retry if error.outcome() == Outcome::Credentials => tracing::warn!(
+                    queue, %error,
+                    "No valid credentials to receive messages with; trying again. If this lasts, check what gives the pod its role."
+                ),
                 Advice::Retry => tracing::warn!(queue, %error, "Could not receive messages; trying again."),
                 Advice::Denied => {
-                    tracing::error!(queue, %error, "Not allowed to receive messages: check the role, its policy (sqs:ReceiveMessage, and kms:Decrypt for an encrypted queue) and the credentials.");
+                    tracing::error!(queue, %error, "Not allowed to receive messages: check the role and its policy (sqs:ReceiveMessage, and kms:Decrypt for an encrypted queue).");
                 }
                 Advice::Gone => tracing::error!(queue, %error, "The queue does not exist: check --queue-url, its region and its account."),
             }

@@ -147,6 +147,11 @@ impl Ledger {
         Some((entry.receipt, entry.permit))
     }
 
+    /// It stops: all that is undecided is about to be given back.
+    pub(super) fn is_closing(&self) -> bool {
+        self.lock().closing
+    }
+
     /// From now on what is left alone is kept, to be given back.
     pub(super) fn close(&self) {
         self.lock().closing = true;

@@ -28,10 +28,14 @@ use self::{
     health::{Seldom, Viewed},
     ledger::Ledger,
     poller::Poller,
-    writer::{Desk, Writer},
+    writer::{Desk, Given, Writer},
 };
 use super::{Random, Spawner};
-use crate::{aws::Queue, domain::Moment, observe::Loop};
+use crate::{
+    aws::{Body, Queue, ReceiveRoom},
+    domain::Moment,
+    observe::Loop,
+};
 
 /// The first pause after an error, before it is shortened at random.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -82,8 +86,8 @@ impl Default for Settings {
 /// A message, to be decided.
 #[derive(Debug)]
 pub struct Delivery {
-    /// Whatever somebody sent.
-    pub body: String,
+    /// Whatever somebody sent. To be dropped when it is parsed: until then it takes room that other messages wait for.
+    pub body: Body,
     /// When it was sent to the queue.
     pub sent: Option<Moment>,
     /// How often it was received; 1 the first time.
@@ -130,6 +134,7 @@ impl Intake {
     ) -> (mpsc::Receiver<Delivery>, IntakeHandle) {
         let (deliveries, receiver) = mpsc::channel(settings.max_held.max(1));
         let places = Arc::new(Semaphore::new(settings.max_held.max(1)));
+        let room = ReceiveRoom::default();
         let (stop, finish) = (CancellationToken::new(), CancellationToken::new());
         let half = (settings.writes == Writes::All).then_some(settings.visibility / 2);
         let ledgers: Arc<[_]> = queues.iter().map(|_| Arc::new(Ledger::new(half, settings.extend_limit))).collect();
@@ -153,6 +158,7 @@ impl Intake {
                 writer: writer.clone(),
                 deliveries: deliveries.clone(),
                 places: Arc::clone(&places),
+                room: room.clone(),
                 ledgers: Arc::clone(&ledgers),
                 crowded: Seldom::default(),
                 health: Arc::default(),
@@ -173,7 +179,7 @@ impl Intake {
             (running, viewed)
         };
         let (queues, viewed): (_, Vec<_>) = queues.into_iter().zip(ledgers.iter()).map(start).unzip();
-        (receiver, IntakeHandle { queues, view: IntakeView(viewed.into()), stop, finish })
+        (receiver, IntakeHandle { queues, view: IntakeView { queues: viewed.into(), room }, stop, finish })
     }
 }
 
@@ -236,7 +242,7 @@ impl IntakeHandle {
 /// Gives back all that is undecided.
 fn give_back(ledger: &Ledger, writer: &Writer) {
     for (receipt, place) in ledger.forget_undecided() {
-        writer.release(receipt, place);
+        writer.release(Given { receipt, hidden: Duration::ZERO, _place: place });
     }
 }
 

@@ -16,7 +16,7 @@ use super::{
     writer::{Desk, Writer},
 };
 use crate::{
-    aws::{Advice, AwsError, Message, queue::BATCH},
+    aws::{Advice, AwsError, Message, ReceiveRoom, queue::BATCH},
     domain::Moment,
     observe::Loop,
 };
@@ -36,7 +36,9 @@ const LINGER: Duration = Duration::from_millis(50);
 /// An error that a person must mend is asked about as slowly as the tenth in a row of any other.
 const SLOW: u32 = 10;
 
-/// How long a receive waits for room before others have to make some…
+/// How long a receive waits for the places of a full batch, while messages are decided that free them.
+const FULL_BATCH: Duration = Duration::from_millis(100);
+/// How long a receive waits for a place before others have to make room…
 const PATIENCE: Duration = Duration::from_secs(5);
 /// …and while that has just happened.
 const CROWDED_PATIENCE: Duration = Duration::from_millis(100);
@@ -50,6 +52,8 @@ pub(super) struct Poller {
     pub(super) writer: Writer,
     pub(super) deliveries: mpsc::Sender<Delivery>,
     pub(super) places: Arc<Semaphore>,
+    /// Bounds the bytes of messages between their receipt and the desk.
+    pub(super) room: ReceiveRoom,
     /// What is held of all queues, which share the places.
     pub(super) ledgers: Arc<[Arc<Ledger>]>,
     pub(super) crowded: Seldom,
@@ -154,7 +158,7 @@ impl Poller {
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }
-            self.room(BATCH.min(self.settings.max_held).max(1)).await
+            self.free_places(BATCH.min(self.settings.max_held).max(1)).await
         };
         let places = tokio::select! {
             biased;
@@ -170,7 +174,7 @@ impl Poller {
             () => self.settings.wait.min(SHORT_WAIT),
         };
         let (started, count) = (Instant::now(), places.num_permits());
-        match self.desk.queue.receive(count, wait, self.settings.visibility).await {
+        match self.desk.queue.receive(count, wait, self.settings.visibility, &self.room).await {
             Ok(messages) => {
                 let early = if long { (wait / 2).max(Duration::from_secs(1)) } else { wait / 2 };
                 let quick = messages.is_empty() && started.elapsed() < early && self.health.proven();
@@ -183,13 +187,23 @@ impl Poller {
         }
     }
 
-    /// Places for `count` messages. Where too many that nobody can decide take them all, the oldest that owe nothing make room.
-    async fn room(&self, count: usize) -> Option<OwnedSemaphorePermit> {
+    /// Places for `count` messages; soon for fewer, at least one. Where messages that nobody can decide take all places, the oldest that
+    /// owe nothing make room.
+    async fn free_places(&self, count: usize) -> Option<OwnedSemaphorePermit> {
+        let places = |n: usize| Arc::clone(&self.places).acquire_many_owned(u32::try_from(n).unwrap_or(1));
+        if let Ok(all) = tokio::time::timeout(FULL_BATCH, places(count)).await {
+            return all.ok();
+        }
         loop {
-            let places = Arc::clone(&self.places).acquire_many_owned(u32::try_from(count).unwrap_or(1));
             let patience = if self.health.crowded() { CROWDED_PATIENCE } else { PATIENCE };
-            if let Ok(places) = tokio::time::timeout(patience, places).await {
-                return places.ok();
+            if let Ok(one) = tokio::time::timeout(patience, places(1)).await {
+                let mut some = one.ok()?;
+                while some.num_permits() < count
+                    && let Ok(more) = Arc::clone(&self.places).try_acquire_owned()
+                {
+                    some.merge(more);
+                }
+                return Some(some);
             }
             self.health.no_room();
             let mut given_up = 0;
@@ -221,12 +235,15 @@ impl Poller {
             Round::Received { messages, mut places, full, quick, behind } => {
                 self.health.answered(&self.desk.name);
                 self.desk.tell(IntakeEvent::Received(messages.len()));
+                let bytes = messages.iter().map(|m| m.body.len()).sum();
                 let wanted = match messages.len() {
                     _ if full || behind => (target * 2).min(self.settings.pollers.max(1)),
                     // Many long polls would end with a message each.
                     few if few < BATCH / 2 => target.saturating_sub(1).max(1),
                     _ => target,
                 };
+                // What waits for room may time out, and would be hidden then: large bodies come by fewer receives.
+                let wanted = wanted.min(ReceiveRoom::answers_of(bytes));
                 let pause = if full || behind || messages.is_empty() { Duration::ZERO } else { LINGER };
                 for message in messages {
                     self.deliver(message, &mut places);

@@ -1,12 +1,12 @@
 //! The decision on one message.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
 use super::{
     ledger::{Key, Ledger},
-    writer::Writer,
+    writer::{Given, Writer},
 };
 
 /// Decides one message. Dropped, it is left alone. After the intake has stopped it does nothing: the message was given back.
@@ -45,6 +45,16 @@ impl Ticket {
     /// counts towards the queue's `maxReceiveCount`. While the intake stops it is given back like all that is undecided.
     pub fn leave(self) {
         drop(self);
+    }
+
+    /// It is for somebody else: it is hidden for `hidden` more (whole seconds), so that another reader of the queue gets it soon. Where
+    /// the intake gives nothing back (a dry run, a trial) it reappears when its visibility timeout is over.
+    pub fn give_back(mut self, hidden: Duration) {
+        if let Some(held) = self.0.take_if(|held| !held.ledger.is_closing())
+            && let Some((receipt, place)) = held.ledger.forget(held.key)
+        {
+            held.writer.release(Given { receipt, hidden, _place: place });
+        }
     }
 }
 

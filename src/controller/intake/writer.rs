@@ -28,8 +28,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How often a message is given back before it is left to reappear by itself.
 const RELEASE_TRIES: u32 = 3;
 
-/// A message to give back, with the place that it takes until that is done.
-pub(super) type Given = (Receipt, OwnedSemaphorePermit);
+/// A message to give back.
+#[derive(Debug)]
+pub(super) struct Given {
+    pub(super) receipt: Receipt,
+    /// How long it stays hidden from everybody.
+    pub(super) hidden: Duration,
+    /// The place that it takes until that is done.
+    pub(super) _place: OwnedSemaphorePermit,
+}
 
 /// Where decisions go.
 #[derive(Debug, Clone)]
@@ -65,10 +72,10 @@ impl Writer {
         self.0.as_ref().is_some_and(|c| c.deletes.send(key).is_ok())
     }
 
-    pub(super) fn release(&self, receipt: Receipt, place: OwnedSemaphorePermit) {
+    pub(super) fn release(&self, given: Given) {
         if let Some(channels) = &self.0 {
             // Nobody gives back any more: it reappears by itself.
-            channels.releases.send((receipt, place)).ok();
+            channels.releases.send(given).ok();
         }
     }
 }
@@ -171,11 +178,11 @@ impl Desk {
         Some(again)
     }
 
-    /// Makes messages visible to others.
+    /// Makes messages visible to others, at once or soon.
     pub(super) async fn release(self, mut given: Vec<Given>) {
         for attempt in 1..=RELEASE_TRIES {
-            let receipts: Vec<_> = given.iter().map(|(receipt, _)| receipt.clone()).collect();
-            match self.queue.change_visibility_batch(&receipts, Duration::ZERO).await {
+            let messages: Vec<_> = given.iter().map(|g| (g.receipt.clone(), g.hidden)).collect();
+            match self.queue.change_visibility_batch(&messages).await {
                 Ok(failed) => {
                     let released = given.len().saturating_sub(failed.len());
                     if released > 0 {

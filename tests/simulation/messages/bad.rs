@@ -172,3 +172,18 @@ async fn an_answer_of_sqs_that_is_no_text_at_all_is_asked_for_again() {
     sundown.stop().await;
     stage.end();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_not_understood_is_logged_without_its_token() {
+    let logs = Logs::keep();
+    let stage = with_dead_letters(39, RECEIVES);
+    let sundown = stage.settled(&[]).await;
+    let token = "71514b9d-6a40-4b26-8523-05e7e6e5a1b2";
+    stage.send(&format!(r#"{{"version":"9","LifecycleActionToken":"{token}","detail-type":"x"}}"#));
+    stage.pass(10).await;
+    let lines = logs.with(&["was not understood", "LifecycleActionToken"]);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert_eq!(logs.with(&[token]), Vec::<String>::new());
+    sundown.stop().await;
+    stage.end();
+}

@@ -6,6 +6,7 @@ mod claims;
 mod dead_letters;
 mod dry;
 mod hooks;
+mod large;
 pub mod logs;
 mod lookup;
 mod nodes;

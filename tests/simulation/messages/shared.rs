@@ -49,6 +49,26 @@ async fn a_shared_queue_keeps_whatever_may_be_for_others() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_message_for_another_cluster_is_there_for_it_within_two_seconds_and_is_not_handed_back_and_forth() {
+    let stage = Stage::new(143);
+    stage.group(1, 300);
+    let theirs = stage.foreign_group("theirs", 1, Some("other"), &continuing_hook("drain", 300));
+    let sundown = stage.settled(&["--shared-queue"]).await;
+    stage.send(&bodies::spot(&theirs[0], &stage.now()));
+    let message = || stage.world.aws.queue(stage.world.queue()).unwrap().messages.pop().unwrap();
+    stage.until(1, "it was received", || message().receive_count > 0).await;
+    // The other cluster, which is asked for nothing else, could have it now.
+    stage.until(2, "another reader could receive it", || message().receive_count > 1 || message().hidden_until.is_none()).await;
+    // While the other cluster is away, it comes ever more seldom.
+    stage.pass(300).await;
+    let count = message().receive_count;
+    assert!((8..=12).contains(&count), "received {count} times in five minutes");
+    assert_eq!(stage.in_queue(), 1);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_shared_queue_without_a_cluster_name_leaves_what_is_unknown_to_others_at_once() {
     let stage = Stage::new(141);
     stage.group(2, 300);

@@ -64,7 +64,7 @@ async fn what_comes_one_by_one_after_a_burst_is_read_by_few_receives_and_deleted
 async fn what_is_said_of_a_message_comes_with_it() {
     let mut desk = start(&queue_of(1));
     let delivery = desk.next().await.unwrap();
-    assert_eq!((delivery.body.as_str(), delivery.receive_count, &*delivery.queue), ("0", 1, "q"));
+    assert_eq!((&*delivery.body, delivery.receive_count, &*delivery.queue), ("0", 1, "q"));
     assert_eq!(delivery.sent, Some("2027-01-15T08:00:00Z".parse().unwrap()));
 }
 
@@ -84,6 +84,27 @@ async fn no_more_is_held_than_may_be_held_and_places_that_become_free_are_used()
     let more = desk.all().await;
     assert_eq!((more.len(), desk.handle.view().held()), (20, 50));
     assert!(desk.handle.view().crowded() && !desk.handle.healthy(), "nothing more can be received");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_fewer_places_are_free_than_a_batch_takes_messages_go_on_coming() {
+    for (max_held, undecided) in [(10, 1), (10, 9), (1_000, 995)] {
+        let settings = Settings { max_held, ..Settings::default() };
+        let mut desk = start_with(&queue_of(undecided), &settings, 1);
+        let held = desk.all().await;
+        assert_eq!(held.len(), undecided);
+        for n in 0..30 {
+            desk.fake.send(&format!("later {n}"));
+        }
+        for n in 0..30 {
+            let next = timeout(seconds(2), desk.deliveries.recv()).await;
+            let next = next.unwrap_or_else(|_| panic!("deaf after {n} messages with {undecided} of {max_held} places taken"));
+            next.unwrap().ticket.delete();
+        }
+        sleep(seconds(1)).await;
+        assert_eq!((desk.fake.len(), desk.handle.view().held()), (undecided, undecided));
+        assert!(desk.handle.healthy(), "there is room");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,7 +162,7 @@ async fn a_message_that_comes_again_after_its_delete_is_delivered_again() {
     desk.next().await.unwrap().ticket.delete();
     sleep(seconds(61)).await;
     let again = desk.next().await.unwrap();
-    assert_eq!((again.body.as_str(), again.receive_count), ("0", 2));
+    assert_eq!((&*again.body, again.receive_count), ("0", 2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,4 +175,45 @@ async fn a_server_that_does_not_wait_is_not_asked_without_pause() {
     desk.fake.heal();
     desk.fake.send("0");
     assert!(timeout(seconds(5), desk.deliveries.recv()).await.unwrap().is_some());
+}
+
+/// The most that may be in flight.
+const LIMIT: usize = 16 * 1024 * 1024;
+
+/// A body of so many bytes.
+fn body(bytes: usize) -> String {
+    "x".repeat(bytes)
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_bodies_in_flight_are_bounded_and_all_of_them_come() {
+    for bytes in [300 * 1024, 900_000, 1024 * 1024] {
+        let fake = queue_of(0);
+        (0..100).for_each(|_| fake.send(&body(bytes)));
+        let mut desk = start(&fake);
+        let mut tickets = Vec::new();
+        for _ in 0..100 {
+            // The desk lags: what is received and not read yet stays within the bound.
+            sleep(Duration::from_millis(200)).await;
+            let received = desk.handle.view().held() - tickets.len();
+            assert!(received > 0 && received * bytes <= LIMIT, "{received} bodies of {bytes} bytes");
+            assert!(desk.handle.view().bytes_in_flight() <= LIMIT);
+            let delivery = desk.next().await.unwrap();
+            assert_eq!(delivery.body.len(), bytes);
+            tickets.push(delivery.ticket);
+        }
+        sleep(seconds(1)).await;
+        assert_eq!((tickets.len(), desk.handle.view().held(), desk.handle.view().bytes_in_flight()), (100, 100, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_that_nobody_reads_hold_up_no_stop() {
+    let fake = queue_of(0);
+    (0..40).for_each(|_| fake.send(&body(1024 * 1024)));
+    let desk = start(&fake);
+    sleep(seconds(5)).await;
+    let stopping = Instant::now();
+    desk.handle.stop().await;
+    assert!(stopping.elapsed() <= seconds(25), "{:?}", stopping.elapsed());
 }

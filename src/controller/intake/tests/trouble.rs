@@ -3,7 +3,7 @@
 use super::*;
 
 /// What can happen to a receive.
-fn troubles() -> [(&'static str, Reply); 7] {
+fn troubles() -> [(&'static str, Reply); 8] {
     [
         ("throttled", Reply::json_error(403, "RequestThrottled")),
         ("server", Reply::json_error(503, "ServiceUnavailable")),
@@ -11,6 +11,7 @@ fn troubles() -> [(&'static str, Reply); 7] {
         ("timeout", Reply::Never),
         ("unreachable", Reply::Reset),
         ("denied", Reply::json_error(403, "AccessDeniedException")),
+        ("credentials", Reply::json_error(403, "ExpiredToken")),
         ("gone", Reply::json_error(400, "QueueDoesNotExist")),
     ]
 }
@@ -35,7 +36,7 @@ async fn c45_a_queue_that_does_not_answer_is_asked_slowly_said_to_be_ill_and_use
         desk.fake.heal();
         desk.fake.send("after");
         let delivery = timeout(seconds(45), desk.deliveries.recv()).await.unwrap().unwrap();
-        assert_eq!(delivery.body, "after");
+        assert_eq!(&*delivery.body, "after");
         assert!(desk.handle.healthy() && desk.handle.view().troubles().is_empty());
     }
 }

@@ -141,8 +141,48 @@ async fn a_message_that_is_left_reappears_by_itself() {
     let at = Instant::now();
     first.ticket.leave();
     let again = timeout(seconds(70), desk.deliveries.recv()).await.unwrap().unwrap();
-    assert_eq!((again.body.as_str(), again.receive_count), ("0", 2));
+    assert_eq!((&*again.body, again.receive_count), ("0", 2));
     assert!((seconds(58)..seconds(62)).contains(&at.elapsed()), "{:?}", at.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_for_another_reader_is_there_again_after_the_time_that_was_said() {
+    let mut desk = start(&queue_of(2));
+    let mut both = desk.all().await;
+    let at = Instant::now();
+    both.pop().unwrap().ticket.give_back(seconds(4));
+    both.pop().unwrap().ticket.give_back(seconds(1));
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let again = timeout(seconds(10), desk.deliveries.recv()).await.unwrap().unwrap();
+        seen.push((again.body.to_string(), again.receive_count, at.elapsed().as_secs()));
+    }
+    assert_eq!(seen, [("0".to_owned(), 2, 1), ("1".to_owned(), 2, 4)]);
+    assert_eq!(desk.fake.calls("ChangeMessageVisibilityBatch").len(), 1, "they share a call");
+    assert_eq!((desk.events.count(IntakeEvent::Released(2)), desk.handle.view().held()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_given_back_while_the_intake_stops_is_visible_at_once() {
+    let mut desk = start(&queue_of(1));
+    let held = desk.next().await.unwrap();
+    desk.handle.stop_receiving();
+    held.ticket.give_back(seconds(60));
+    assert!(desk.handle.stop().await);
+    assert_eq!(desk.fake.visible(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nothing_is_written_a_message_for_another_reader_reappears_by_itself() {
+    for writes in [Writes::Nothing, Writes::Deletes] {
+        let mut desk = start_with(&queue_of(1), &Settings { writes, ..Settings::default() }, 1);
+        desk.next().await.unwrap().ticket.give_back(seconds(1));
+        sleep(seconds(30)).await;
+        assert_eq!((desk.fake.visible(), desk.handle.view().held()), (0, 0), "{writes:?}");
+        let again = timeout(seconds(40), desk.deliveries.recv()).await.unwrap().unwrap();
+        assert_eq!(again.receive_count, 2, "{writes:?}");
+        assert!(desk.fake.calls("ChangeMessageVisibilityBatch").is_empty(), "{writes:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,7 +195,7 @@ async fn a_dry_run_writes_nothing_and_messages_reappear() {
     let held = all.pop().unwrap();
     let again: Vec<_> = [timeout(seconds(70), desk.deliveries.recv()).await, timeout(seconds(70), desk.deliveries.recv()).await]
         .into_iter()
-        .map(|d| d.unwrap().unwrap().body)
+        .map(|d| d.unwrap().unwrap().body.to_string())
         .collect();
     assert_eq!(again, ["1", "2"], "the one that is held is not delivered again");
     drop(held);
@@ -172,7 +212,7 @@ async fn a_trial_deletes_what_is_decided_and_writes_nothing_else() {
     all.pop().unwrap().ticket.leave();
     let held = all.pop().unwrap();
     let again = timeout(seconds(70), desk.deliveries.recv()).await.unwrap().unwrap();
-    assert_eq!(again.body, "1", "what is left reappears, what is held does not");
+    assert_eq!(&*again.body, "1", "what is left reappears, what is held does not");
     held.ticket.delete();
     assert!(desk.handle.stop().await);
     let deleted: usize = desk.fake.calls("DeleteMessageBatch").iter().map(|c| c.input["Entries"].as_array().map_or(0, Vec::len)).sum();

@@ -1,0 +1,152 @@
+//! Bounds the memory of received messages: the answer to a receive is read off the connection only when there is room for it, and
+//! takes that room until its last body is dropped. One answer may bring ten messages of 1 MiB.
+
+use std::{
+    fmt,
+    ops::Deref,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, ready},
+};
+
+use aws_smithy_runtime_api::{
+    box_error::BoxError,
+    client::{
+        interceptors::{Intercept, context::BeforeDeserializationInterceptorContextMut, dyn_dispatch_hint},
+        runtime_components::RuntimeComponents,
+    },
+};
+use aws_smithy_types::{body::SdkBody, config_bag::ConfigBag};
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::PollSemaphore;
+
+/// Bytes of received messages in memory at once, over all queues. While an answer is parsed it is there twice, as it came and as
+/// bodies. An answer for which this is too little is read when nothing else is there.
+const LIMIT: u32 = 16 * 1024 * 1024;
+
+/// The room that received messages share.
+#[derive(Debug, Clone)]
+pub struct ReceiveRoom(Arc<Semaphore>);
+
+impl Default for ReceiveRoom {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(LIMIT as usize)))
+    }
+}
+
+impl ReceiveRoom {
+    /// How many bytes of messages are in memory, or are about to be.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        (LIMIT as usize).saturating_sub(self.0.available_permits())
+    }
+
+    /// How many answers with this many bytes of bodies fit in at once; one always does.
+    #[must_use]
+    pub fn answers_of(bytes: usize) -> usize {
+        (LIMIT as usize / bytes.saturating_mul(2).max(1)).max(1)
+    }
+
+    /// What has an answer wait for room, and where its share of it is found then.
+    pub(super) fn gate(&self) -> (Gate, Share) {
+        let share = Share::default();
+        (Gate { room: self.clone(), share: share.clone() }, share)
+    }
+}
+
+/// The room that one answer takes; nothing until it is read.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Share(Arc<Mutex<Option<OwnedSemaphorePermit>>>);
+
+impl Share {
+    fn put(&self, permit: OwnedSemaphorePermit) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
+    }
+
+    /// Gives each body its part. What the answer took beside them is free again when this is dropped.
+    pub(super) fn body(&self, text: String) -> Body {
+        let mut share = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = share.as_mut().and_then(|room| room.split(text.len().min(room.num_permits())));
+        Body { text, _room: room }
+    }
+}
+
+/// The body of a message: whatever somebody sent. Its bytes count as in flight until it is dropped.
+pub struct Body {
+    text: String,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl Deref for Body {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+/// Bodies are long and hold tokens.
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Body({} bytes)", self.text.len())
+    }
+}
+
+/// Makes an answer wait for room before its body is read.
+#[derive(Debug)]
+pub(super) struct Gate {
+    room: ReceiveRoom,
+    share: Share,
+}
+
+#[dyn_dispatch_hint]
+impl Intercept for Gate {
+    fn name(&self) -> &'static str {
+        "ReceiveGate"
+    }
+
+    fn modify_before_deserialization(
+        &self,
+        context: &mut BeforeDeserializationInterceptorContextMut<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let response = context.response_mut();
+        let length = response.body().content_length().or_else(|| response.headers().get("content-length")?.parse().ok());
+        // Where its length is not said it may be anything.
+        let needed = length.map_or(LIMIT, |n| u32::try_from(n.saturating_mul(2)).unwrap_or(LIMIT).clamp(1, LIMIT));
+        let inner = std::mem::replace(response.body_mut(), SdkBody::taken());
+        let waiting = Some((PollSemaphore::new(Arc::clone(&self.room.0)), needed));
+        *response.body_mut() = SdkBody::from_body_1_x(GatedBody { inner, waiting, share: self.share.clone() });
+        Ok(())
+    }
+}
+
+/// A body that is read when there is room for it. Until then its bytes stay in the connection, which stops the sender.
+struct GatedBody {
+    inner: SdkBody,
+    waiting: Option<(PollSemaphore, u32)>,
+    share: Share,
+}
+
+impl hyper::body::Body for GatedBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Some((room, needed)) = &mut self.waiting {
+            let permit = ready!(room.poll_acquire_many(cx, *needed));
+            self.waiting = None;
+            if let Some(permit) = permit {
+                self.share.put(permit);
+            }
+        }
+        Pin::new(&mut self.inner).poll_frame(cx)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        hyper::body::Body::size_hint(&self.inner)
+    }
+}
