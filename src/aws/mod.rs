@@ -36,5 +36,5 @@ pub use groups::{Group, GroupFilter, Hook, Transition};
 pub use hosts::{Hosts, Proxy};
 pub use lookup::{DnsLookup, GroupLookup, HookLookup, InstanceLookup, LookupError, Lookups};
 pub use queue::{EntryFailure, Message, Queue, QueueAttributes, Receipt};
-pub use receiving::{Body, ReceiveRoom};
+pub use receiving::{Body, ByteLimit};
 pub use region::{UnknownRegion, region_of_queue};

@@ -7,7 +7,7 @@ use aws_sdk_sqs::types::{
     MessageSystemAttributeName, QueueAttributeName,
 };
 
-use super::{Api, AwsError, Body, ReceiveRoom, call::Caller, receiving::Share};
+use super::{Api, AwsError, Body, ByteLimit, call::Caller, receiving::Share};
 use crate::domain::Moment;
 
 /// How many messages or entries one call carries at most.
@@ -94,9 +94,9 @@ impl Queue {
     }
 
     /// Receives up to `max` messages (1 to 10), waiting up to `wait` (20 s at most) for the first; they stay invisible to
-    /// others for `visibility`. The answer is read when there is `room` for it.
-    pub async fn receive(&self, max: usize, wait: Duration, visibility: Duration, room: &ReceiveRoom) -> Result<Vec<Message>, AwsError> {
-        let (gate, share) = room.gate();
+    /// others for `visibility`. The answer is read when it fits into `limit`.
+    pub async fn receive(&self, max: usize, wait: Duration, visibility: Duration, limit: &ByteLimit) -> Result<Vec<Message>, AwsError> {
+        let (gate, share) = limit.gate();
         let request = self
             .client
             .receive_message()

@@ -26,17 +26,17 @@ use tokio_util::sync::PollSemaphore;
 /// bodies. An answer for which this is too little is read when nothing else is there.
 const LIMIT: u32 = 16 * 1024 * 1024;
 
-/// The room that received messages share.
+/// How many bytes of received messages may be in memory, and how many are.
 #[derive(Debug, Clone)]
-pub struct ReceiveRoom(Arc<Semaphore>);
+pub struct ByteLimit(Arc<Semaphore>);
 
-impl Default for ReceiveRoom {
+impl Default for ByteLimit {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(LIMIT as usize)))
     }
 }
 
-impl ReceiveRoom {
+impl ByteLimit {
     /// How many bytes of messages are in memory, or are about to be.
     #[must_use]
     pub fn in_flight(&self) -> usize {
@@ -49,14 +49,14 @@ impl ReceiveRoom {
         (LIMIT as usize / bytes.saturating_mul(2).max(1)).max(1)
     }
 
-    /// What has an answer wait for room, and where its share of it is found then.
+    /// What makes an answer wait until it fits, and where the bytes that it takes are found then.
     pub(super) fn gate(&self) -> (Gate, Share) {
         let share = Share::default();
-        (Gate { room: self.clone(), share: share.clone() }, share)
+        (Gate { limit: self.clone(), share: share.clone() }, share)
     }
 }
 
-/// The room that one answer takes; nothing until it is read.
+/// The bytes that one answer takes; none until it is read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Share(Arc<Mutex<Option<OwnedSemaphorePermit>>>);
 
@@ -68,15 +68,15 @@ impl Share {
     /// Gives each body its part. What the answer took beside them is free again when this is dropped.
     pub(super) fn body(&self, text: String) -> Body {
         let mut share = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = share.as_mut().and_then(|room| room.split(text.len().min(room.num_permits())));
-        Body { text, _room: room }
+        let bytes = share.as_mut().and_then(|all| all.split(text.len().min(all.num_permits())));
+        Body { text, _bytes: bytes }
     }
 }
 
 /// The body of a message: whatever somebody sent. Its bytes count as in flight until it is dropped.
 pub struct Body {
     text: String,
-    _room: Option<OwnedSemaphorePermit>,
+    _bytes: Option<OwnedSemaphorePermit>,
 }
 
 impl Deref for Body {
@@ -97,7 +97,7 @@ impl fmt::Debug for Body {
 /// Makes an answer wait for room before its body is read.
 #[derive(Debug)]
 pub(super) struct Gate {
-    room: ReceiveRoom,
+    limit: ByteLimit,
     share: Share,
 }
 
@@ -118,7 +118,7 @@ impl Intercept for Gate {
         // Where its length is not said it may be anything.
         let needed = length.map_or(LIMIT, |n| u32::try_from(n.saturating_mul(2)).unwrap_or(LIMIT).clamp(1, LIMIT));
         let inner = std::mem::replace(response.body_mut(), SdkBody::taken());
-        let waiting = Some((PollSemaphore::new(Arc::clone(&self.room.0)), needed));
+        let waiting = Some((PollSemaphore::new(Arc::clone(&self.limit.0)), needed));
         *response.body_mut() = SdkBody::from_body_1_x(GatedBody { inner, waiting, share: self.share.clone() });
         Ok(())
     }
@@ -136,8 +136,8 @@ impl hyper::body::Body for GatedBody {
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if let Some((room, needed)) = &mut self.waiting {
-            let permit = ready!(room.poll_acquire_many(cx, *needed));
+        if let Some((limit, needed)) = &mut self.waiting {
+            let permit = ready!(limit.poll_acquire_many(cx, *needed));
             self.waiting = None;
             if let Some(permit) = permit {
                 self.share.put(permit);

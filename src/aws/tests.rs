@@ -90,7 +90,7 @@ async fn a_half_open_connection_costs_eleven_seconds_at_most() {
     assert!(clients.queue(QUEUE_URL).attributes().await.is_err());
     assert_eq!(reported.all()[0].2, seconds(10));
     let began = Instant::now();
-    assert!(clients.queue(QUEUE_URL).receive(10, seconds(20), seconds(60), &ReceiveRoom::default()).await.is_err());
+    assert!(clients.queue(QUEUE_URL).receive(10, seconds(20), seconds(60), &ByteLimit::default()).await.is_err());
     assert!(began.elapsed() <= seconds(30), "{:?}", began.elapsed());
 }
 

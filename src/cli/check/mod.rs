@@ -20,7 +20,7 @@ use self::{
 };
 use super::people::{block_on, uuid};
 use crate::{
-    aws::{self, Advice, AwsError, Clients, Group, GroupFilter, Hosts, Outcome, Proxy, Queue, Receipt, ReceiveRoom},
+    aws::{self, Advice, AwsError, ByteLimit, Clients, Group, GroupFilter, Hosts, Outcome, Proxy, Queue, Receipt},
     cluster::{ConnectOptions, connect},
     config::{Config, ConfigError, RunArgs},
     controller::{Clock, Random},
@@ -159,7 +159,7 @@ impl Check<'_> {
         self.found.push(queue::bogus("queue.visibility", &name, "sqs:ChangeMessageVisibility", &answer));
         if self.args.receive {
             // Visible again at once.
-            let answer = queue.receive(1, seconds(0), seconds(0), &ReceiveRoom::default()).await;
+            let answer = queue.receive(1, seconds(0), seconds(0), &ByteLimit::default()).await;
             self.found.push(match answer {
                 Ok(messages) => Finding::yes("queue.receive", &name, format!("allowed ({} messages were looked at and put back)", messages.len())),
                 Err(error) => Finding::of_error("queue.receive", &name, &error),

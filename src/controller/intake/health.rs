@@ -8,7 +8,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::ledger::Ledger;
-use crate::aws::{Advice, AwsError, Outcome, ReceiveRoom};
+use crate::aws::{Advice, AwsError, ByteLimit, Outcome};
 
 /// A queue is said to be out of reach when it has failed for this long.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(10);
@@ -21,7 +21,7 @@ const LOG_EVERY: Duration = Duration::from_mins(1);
 #[derive(Debug, Clone)]
 pub struct IntakeView {
     pub(super) queues: Arc<[Viewed]>,
-    pub(super) room: ReceiveRoom,
+    pub(super) bytes: ByteLimit,
 }
 
 /// One queue of it.
@@ -61,7 +61,7 @@ impl IntakeView {
     /// How many bytes of received messages are in memory because nobody has parsed them yet.
     #[must_use]
     pub fn bytes_in_flight(&self) -> usize {
-        self.room.in_flight()
+        self.bytes.in_flight()
     }
 }
 

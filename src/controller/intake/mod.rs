@@ -32,7 +32,7 @@ use self::{
 };
 use super::{Random, Spawner};
 use crate::{
-    aws::{Body, Queue, ReceiveRoom},
+    aws::{Body, ByteLimit, Queue},
     domain::Moment,
     observe::Loop,
 };
@@ -134,7 +134,7 @@ impl Intake {
     ) -> (mpsc::Receiver<Delivery>, IntakeHandle) {
         let (deliveries, receiver) = mpsc::channel(settings.max_held.max(1));
         let places = Arc::new(Semaphore::new(settings.max_held.max(1)));
-        let room = ReceiveRoom::default();
+        let bytes = ByteLimit::default();
         let (stop, finish) = (CancellationToken::new(), CancellationToken::new());
         let half = (settings.writes == Writes::All).then_some(settings.visibility / 2);
         let ledgers: Arc<[_]> = queues.iter().map(|_| Arc::new(Ledger::new(half, settings.extend_limit))).collect();
@@ -158,7 +158,7 @@ impl Intake {
                 writer: writer.clone(),
                 deliveries: deliveries.clone(),
                 places: Arc::clone(&places),
-                room: room.clone(),
+                bytes: bytes.clone(),
                 ledgers: Arc::clone(&ledgers),
                 crowded: Seldom::default(),
                 health: Arc::default(),
@@ -179,7 +179,7 @@ impl Intake {
             (running, viewed)
         };
         let (queues, viewed): (_, Vec<_>) = queues.into_iter().zip(ledgers.iter()).map(start).unzip();
-        (receiver, IntakeHandle { queues, view: IntakeView { queues: viewed.into(), room }, stop, finish })
+        (receiver, IntakeHandle { queues, view: IntakeView { queues: viewed.into(), bytes }, stop, finish })
     }
 }
 

@@ -16,7 +16,7 @@ use super::{
     writer::{Desk, Writer},
 };
 use crate::{
-    aws::{Advice, AwsError, Message, ReceiveRoom, queue::BATCH},
+    aws::{Advice, AwsError, ByteLimit, Message, queue::BATCH},
     domain::Moment,
     observe::Loop,
 };
@@ -53,7 +53,7 @@ pub(super) struct Poller {
     pub(super) deliveries: mpsc::Sender<Delivery>,
     pub(super) places: Arc<Semaphore>,
     /// Bounds the bytes of messages between their receipt and the desk.
-    pub(super) room: ReceiveRoom,
+    pub(super) bytes: ByteLimit,
     /// What is held of all queues, which share the places.
     pub(super) ledgers: Arc<[Arc<Ledger>]>,
     pub(super) crowded: Seldom,
@@ -174,7 +174,7 @@ impl Poller {
             () => self.settings.wait.min(SHORT_WAIT),
         };
         let (started, count) = (Instant::now(), places.num_permits());
-        match self.desk.queue.receive(count, wait, self.settings.visibility, &self.room).await {
+        match self.desk.queue.receive(count, wait, self.settings.visibility, &self.bytes).await {
             Ok(messages) => {
                 let early = if long { (wait / 2).max(Duration::from_secs(1)) } else { wait / 2 };
                 let quick = messages.is_empty() && started.elapsed() < early && self.health.proven();
@@ -243,7 +243,7 @@ impl Poller {
                     _ => target,
                 };
                 // What waits for room may time out, and would be hidden then: large bodies come by fewer receives.
-                let wanted = wanted.min(ReceiveRoom::answers_of(bytes));
+                let wanted = wanted.min(ByteLimit::answers_of(bytes));
                 let pause = if full || behind || messages.is_empty() { Duration::ZERO } else { LINGER };
                 for message in messages {
                     self.deliver(message, &mut places);
