@@ -211,7 +211,14 @@ async fn credentials_that_expire_for_a_while_lose_no_hook_and_do_not_spin() {
     let expired = stage.world.aws.fault(FaultRule::new("*", AwsFault::ExpiredToken, How::Always));
     stage.world.aws.terminate(&instances[1], true);
     stage.pass(330).await;
-    assert!(sundown.metric("heartbeats_total{result=\"denied\"}") >= 2.0);
+    // Retried like a fault: no right is missing, and nobody is paged for one.
+    assert!(sundown.metric("heartbeats_total{result=\"failed\"}") >= 2.0);
+    assert_eq!(sundown.metric("heartbeats_total{result=\"denied\"}"), 0.0);
+    let outcomes = |outcome| {
+        let action = "target=\"autoscaling\",action=\"RecordLifecycleActionHeartbeat\"";
+        sundown.metric(&format!("api_calls_total{{{action},outcome=\"{outcome}\"}}"))
+    };
+    assert!(outcomes("credentials") >= 2.0 && outcomes("denied") == 0.0);
     let calls: u64 = stage.world.aws.counts().values().flat_map(std::collections::BTreeMap::values).sum();
     assert!(calls < 200, "{calls} calls in five minutes: {:?}", stage.world.aws.counts());
     stage.world.aws.end_fault(expired);
