@@ -229,7 +229,7 @@ fn a_scenario_that_makes_no_sense_is_refused_with_the_reason() {
         ("value", flags("[--max-pollers=99]"), "flags: --max-pollers"),
         ("print", flags("[--print-config]"), "flags: --print-config has no effect in a simulation"),
         ("logs", flags("[--log-level, debug]"), "flags: --log-level has no effect in a simulation"),
-        ("metrics", flags("[\"--admin-listen=127.0.0.1:9\"]"), "flags: --admin-listen has no effect in a simulation"),
+        ("metrics", flags("[\"--metrics-listen=127.0.0.1:9\"]"), "flags: --metrics-listen has no effect in a simulation"),
         ("again", flags("[--cluster-name=x]"), "flags: --cluster-name is given by the simulation"),
     ];
     for (name, text, why) in cases {
