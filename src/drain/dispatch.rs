@@ -14,7 +14,7 @@ pub struct DispatchSettings {
     /// Evictions under way under one budget, however much it allows.
     pub per_budget: usize,
     /// Requests under way in a lane (a budget, a namespace's other pods, a namespace's deletes) before its first answer. Each answer adds
-    /// one; one that does not come in time brings the lane back to this.
+    /// three; one that does not come in time brings the lane back to this.
     pub first: usize,
     /// Evictions of a burst wait until no interruption has come in for this long…
     pub burst_quiet: Duration,

@@ -15,6 +15,9 @@ pub(super) const SILENT_AFTER: Duration = seconds(1);
 /// The requests that a lane may have under way while it is silent, or after a request that had no answer in time.
 pub(super) const SUSPECT_AT_MOST: usize = 4;
 
+/// Slots that a lane gets with each answer: so it has all there are after few.
+const PER_ANSWER: usize = 3;
+
 /// Which lane.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LaneKey {
@@ -55,8 +58,10 @@ pub(super) struct Lane {
     pub(super) parked: TurnQueue,
     /// Requests under way.
     pub(super) in_flight: usize,
-    /// How many requests may be under way: few before the first answer, one more with each.
+    /// How many requests may be under way: few before the first answer, more with each.
     window: usize,
+    /// When a request was over last; `None`: none was yet, and nothing is known of this lane.
+    pub(super) landed_at: Option<Moment>,
     /// Since when requests are under way without an answer to any; `None`: none is under way.
     waiting_since: Option<Moment>,
     /// That has lasted for [`SILENT_AFTER`].
@@ -84,6 +89,7 @@ impl Lane {
             parked: TurnQueue::default(),
             in_flight: 0,
             window,
+            landed_at: None,
             waiting_since: None,
             silent: false,
             timed_out: false,
@@ -116,9 +122,10 @@ impl Lane {
     /// A request is over. `start` and `most`: the bounds of the window.
     pub(super) fn landed(&mut self, now: Moment, reply: Reply, start: usize, most: usize) {
         self.in_flight = self.in_flight.saturating_sub(1);
+        self.landed_at = Some(now);
         match reply {
             Reply::Answered => {
-                self.window = (self.window + 1).min(most);
+                self.window = (self.window + PER_ANSWER).min(most);
                 self.waiting_since = Some(now);
                 (self.silent, self.timed_out) = (false, false);
             }

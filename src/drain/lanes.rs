@@ -15,6 +15,9 @@ use crate::domain::{Budget, BudgetKey, Moment, MomentExt, NodeName, Pod, PodUid,
 /// How long the status of a budget may take to show an eviction.
 const UNSEEN: std::time::Duration = seconds(2);
 
+/// How long a lane without pods is remembered, with how its last requests were answered.
+const REMEMBERED: std::time::Duration = seconds(60);
+
 /// What lanes keep to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
@@ -39,6 +42,8 @@ pub(super) struct Lanes {
     counted: usize,
     /// When which lane is to be looked at by time alone.
     timers: BTreeSet<(Moment, LaneKey)>,
+    /// Lanes without pods, with when their last request was over.
+    idle: BTreeSet<(Moment, LaneKey)>,
 }
 
 /// The lanes that may send a request now, in the order of turns.
@@ -76,7 +81,7 @@ pub(super) enum Landing {
 impl Lanes {
     pub(super) fn new(bounds: Bounds) -> Self {
         let (evictions, deletes) = (Heads::default(), Heads::default());
-        Self { bounds, all: BTreeMap::new(), evictions, deletes, counted: 0, timers: BTreeSet::new() }
+        Self { bounds, all: BTreeMap::new(), evictions, deletes, counted: 0, timers: BTreeSet::new(), idle: BTreeSet::new() }
     }
 
     /// Changes a lane and keeps what follows from it up to date: its place among the heads, its timer, the sums.
@@ -86,6 +91,9 @@ impl Lanes {
         let heads = if key.is_delete() { &mut self.deletes } else { &mut self.evictions };
         let in_trouble = |lane: &Lane| if lane.is_suspect() { lane.in_flight } else { 0 };
         let (timer, counted, suspect) = (lane.timer(), lane.counted(), in_trouble(lane));
+        if let Some(at) = lane.landed_at.filter(|_| lane.is_idle()) {
+            self.idle.remove(&(at, key.clone()));
+        }
         let result = f(lane);
         self.counted = self.counted - counted + lane.counted();
         heads.suspect_in_flight = heads.suspect_in_flight - suspect + in_trouble(lane);
@@ -105,7 +113,11 @@ impl Lanes {
             self.timers.extend(lane.timer().map(|at| (at, key.clone())));
         }
         if lane.is_idle() {
-            self.all.remove(key);
+            if let Some(at) = lane.landed_at {
+                self.idle.insert((at, key.clone()));
+            } else {
+                self.all.remove(key);
+            }
         }
         result
     }
@@ -216,6 +228,10 @@ impl Lanes {
     pub(super) fn tick(&mut self, now: Moment) {
         while let Some((_, key)) = self.timers.first().filter(|(at, _)| *at <= now).cloned() {
             self.change(&key, |lane| lane.pass_time(now));
+        }
+        while let Some((_, key)) = self.idle.first().filter(|(at, _)| at.plus(REMEMBERED) <= now).cloned() {
+            self.idle.pop_first();
+            self.all.remove(&key);
         }
     }
 

@@ -186,3 +186,25 @@ fn an_untried_pod_that_may_be_deleted_is_evicted_where_that_can_be_done() {
     b.turn("n1", false, 100, 1);
     assert_eq!(goes(&mut b, "b"), [false], "no evictions while the API server has too much to do");
 }
+
+#[test]
+fn a_namespace_without_pods_is_remembered_for_a_minute() {
+    for (later, at_once) in [(59, 4), (60, 1)] {
+        let mut b = Bench::with(DispatchSettings::default());
+        b.want(at(0), "n1", other("a"));
+        b.answer(at(0), "a", Class::Accepted);
+        assert_eq!((b.d.status(), b.d.next_wake()), (DispatchStatus::default(), None));
+        b.step(at(later), DispatchInput::Tick);
+        let gone: usize = names("p", 10).iter().map(|name| b.want(at(later), "n1", other(name)).len()).sum();
+        assert_eq!(gone, at_once, "after {later} s");
+    }
+}
+
+#[test]
+fn an_overload_that_only_one_pod_meets_lets_the_others_go_after_it() {
+    let mut b = Bench::with(DispatchSettings::default());
+    b.want(at(0), "n1", other("a"));
+    b.answer(at(0), "a", Class::Overload { retry_after: seconds(30) });
+    b.want(at(1), "n2", other("b"));
+    assert_eq!(b.step(at(30), DispatchInput::Tick), ["a", "b"]);
+}
