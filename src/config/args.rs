@@ -132,7 +132,7 @@ pub struct DrainArgs {
     /// How long a drain under a lifecycle hook may take
     #[arg(long, env = "SUNDOWN_DRAIN_TIMEOUT", value_name = "DURATION", value_parser = parse_duration)]
     pub drain_timeout: Option<Duration>,
-    /// How long before its deadline a drain is to be over; never more than half of the time there is (30 s where an instance is stopped)
+    /// How long before its deadline the pods of a node are to be gone: they are forced towards that moment, and the drain waits for them until the deadline itself, less 2 s. Never more than half of the time there is (30 s where an instance is stopped)
     #[arg(long, env = "SUNDOWN_DEADLINE_MARGIN", value_name = "DURATION", default_value = d::DEADLINE_MARGIN, value_parser = parse_duration)]
     pub deadline_margin: Duration,
     /// The same where a spot notice sets the deadline

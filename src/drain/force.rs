@@ -29,7 +29,7 @@ pub struct Limits {
     pub force_at: Option<Moment>,
     /// When the interruption whose deadline rules was accepted.
     pub accepted: Moment,
-    /// The drain ends then, whatever is left. `None`: it does not end by itself before its node is empty.
+    /// The drain ends then, whatever is left: at the deadline, less the time of one call. `None`: it does not end by itself before its node is empty.
     pub end_at: Option<Moment>,
     /// Goes first when a budget frees (spot, capacity, ending states).
     pub urgent: bool,

@@ -6,6 +6,8 @@ use crate::domain::{HookDescription, Kind, Moment, MomentExt, OwedHook, Taken, s
 
 /// How long before its GlobalTimeout a hook is answered.
 const GLOBAL_RESERVE: Duration = seconds(60);
+/// How long before its deadline a drain ends: a completion that is sent then still counts.
+const ONE_CALL: Duration = seconds(2);
 /// The deadline of a hook that is not described yet.
 const PROVISIONAL: Duration = seconds(3600);
 
@@ -14,7 +16,8 @@ const PROVISIONAL: Duration = seconds(3600);
 pub struct LimitSettings {
     /// `--drain-timeout`; `None`: one hour, for a hook its HeartbeatTimeout where that is longer.
     pub drain_timeout: Option<Duration>,
-    /// `--deadline-margin`: how long before the deadline pods are to be gone, at most half of the time there is.
+    /// `--deadline-margin`: how long before the deadline pods are to be gone, at most half of the time there is. It leaves time to see
+    /// them go: the drain ends at the deadline itself.
     pub margin: Duration,
     /// The same for spot.
     pub spot_margin: Duration,
@@ -49,7 +52,7 @@ pub struct Limits {
     pub force_at: Option<Moment>,
     /// When the interruption whose deadline rules was taken on; the earliest of all where none rules.
     pub accepted: Moment,
-    /// The drain ends then, whatever is left.
+    /// The drain ends then, whatever is left: at the deadline, less the time of one call.
     pub end_at: Option<Moment>,
     /// Spot, capacity or an ending state is among them: it goes first when a budget frees.
     pub urgent: bool,
@@ -61,14 +64,16 @@ pub struct Limits {
 #[must_use]
 pub fn limits(taken: &[Taken], hooks: &BTreeMap<OwedHook, HookFacts>, take_up: Moment, settings: &LimitSettings) -> Limits {
     let rules = taken.iter().filter_map(|t| Rule::of(t, &facts_of(t, hooks), take_up, settings));
-    let earliest = rules.min_by_key(|r| (r.force_at, r.accepted));
+    let rules: Vec<Rule> = rules.collect();
+    let earliest = rules.iter().min_by_key(|r| (r.deadline.force_at, r.accepted));
+    let end = rules.iter().map(|r| r.deadline.end_at).min();
     let patience = taken.iter().map(|t| take_up.max(t.accepted).plus(settings.patience(facts_of(t, hooks).description.as_ref())));
     let ends_anyway = patience.min().unwrap_or_else(|| take_up.plus(settings.patience(None)));
     let first = taken.iter().map(|t| t.accepted).min().unwrap_or(take_up);
     Limits {
-        force_at: earliest.map(|r| r.force_at),
+        force_at: earliest.map(|r| r.deadline.force_at),
         accepted: earliest.map_or(first, |r| r.accepted),
-        end_at: Some(earliest.map_or(ends_anyway, |r| r.force_at)),
+        end_at: Some(end.unwrap_or(ends_anyway)),
         urgent: taken.iter().any(Taken::is_urgent),
     }
 }
@@ -83,36 +88,53 @@ fn facts_of(taken: &Taken, hooks: &BTreeMap<OwedHook, HookFacts>) -> HookFacts {
 /// The deadline that one interruption sets.
 #[derive(Debug, Clone, Copy)]
 struct Rule {
-    force_at: Moment,
+    deadline: Deadline,
     accepted: Moment,
+}
+
+/// A deadline, as a drain keeps it.
+#[derive(Debug, Clone, Copy)]
+struct Deadline {
+    /// Pods are to be gone by then.
+    force_at: Moment,
+    /// The drain ends then.
+    end_at: Moment,
+}
+
+impl Deadline {
+    /// Of a machine or a hook that goes at `end`. `margin` before it pods are to be gone, but no earlier than half of the time since `start`:
+    /// a margin must not eat the deadline.
+    fn at(end: Moment, start: Moment, margin: Duration) -> Self {
+        let force_at = end.minus(margin.min(end.since_or_zero(start) / 2));
+        Self { force_at, end_at: end.minus(ONE_CALL).max(force_at) }
+    }
+
+    fn earlier(self, other: Self) -> Self {
+        Self { force_at: self.force_at.min(other.force_at), end_at: self.end_at.min(other.end_at) }
+    }
 }
 
 impl Rule {
     /// `None`: it was over when the interruption was taken up, or it never sets one.
     fn of(taken: &Taken, facts: &HookFacts, take_up: Moment, settings: &LimitSettings) -> Option<Self> {
         let up = take_up.max(taken.accepted);
-        let force_at = if taken.hook.is_some() {
+        let deadline = if taken.hook.is_some() {
             hook_deadline(taken, facts, up, settings)?
         } else if taken.is_over() {
             return None;
         } else {
             let margin = if taken.kind == Some(Kind::Spot) { settings.spot_margin } else { settings.margin };
-            taken.machine_goes().map(|end| before(end, taken.began(), margin)).filter(|d| *d > up)?
+            taken.machine_goes().map(|end| Deadline::at(end, taken.began(), margin)).filter(|d| d.force_at > up)?
         };
-        Some(Self { force_at, accepted: taken.accepted })
+        Some(Self { deadline, accepted: taken.accepted })
     }
 }
 
-/// The moment `margin` before `end`, and never more than half of the time since `start`: a margin must not eat the deadline.
-fn before(end: Moment, start: Moment, margin: Duration) -> Moment {
-    end.minus(margin.min(end.since_or_zero(start) / 2))
-}
-
 /// min(event + global timeout − 60 s, accept + drain timeout), or the same from the take-up where that was over by then; and
-/// the end of a window that runs out. All less the margin, and only where that lay ahead at the take-up.
-fn hook_deadline(taken: &Taken, facts: &HookFacts, up: Moment, settings: &LimitSettings) -> Option<Moment> {
+/// the end of a window that runs out. Only what, less the margin, lay ahead at the take-up.
+fn hook_deadline(taken: &Taken, facts: &HookFacts, up: Moment, settings: &LimitSettings) -> Option<Deadline> {
     let description = facts.description.as_ref();
-    let ahead = |deadline: Moment, start: Moment| Some(before(deadline, start, settings.margin)).filter(|d| *d > up);
+    let ahead = |deadline: Moment, start: Moment| Some(Deadline::at(deadline, start, settings.margin)).filter(|d| d.force_at > up);
     let from = |start: Moment| match description {
         Some(d) => taken.began().plus(d.global_timeout).minus(GLOBAL_RESERVE).min(start.plus(settings.patience(Some(d)))),
         // Not described: one hour, or less where `--drain-timeout` is less and rules in any case.
@@ -121,7 +143,7 @@ fn hook_deadline(taken: &Taken, facts: &HookFacts, up: Moment, settings: &LimitS
     // A window beyond the drain's last end (possible where the global timeout is over) sets nothing.
     let last = up.plus(settings.patience(description));
     let timeout = description.map_or(settings.margin, |d| d.heartbeat_timeout);
-    let window = facts.lapse.and_then(|end| ahead(end, end.minus(timeout))).filter(|d| *d < last);
+    let window = facts.lapse.and_then(|end| ahead(end, end.minus(timeout))).filter(|d| d.force_at < last);
     let drain = ahead(from(taken.accepted), taken.accepted).or_else(|| ahead(from(up), up));
-    window.into_iter().chain(drain).min()
+    window.into_iter().chain(drain).reduce(Deadline::earlier)
 }

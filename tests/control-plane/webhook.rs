@@ -17,13 +17,13 @@ use crate::{
     stage::{Stage, condition, node_name},
 };
 
-/// The service's `--drain-timeout`: its margin of 5 s earlier the drain ends, and ten seconds of grace before that a refused pod is deleted.
+/// The service's `--drain-timeout`: its margin of 5 s earlier pods are to be gone, and ten seconds of grace before that a refused pod is deleted.
 const TIMEOUT: &str = "80s";
 const FORCED_AFTER: Duration = Duration::from_secs(64);
 
-/// What is not let go at all is tried so many seconds before the drain ends.
+/// What is not let go at all is tried so many seconds before pods are to be gone; the drain ends at the deadline, less the time of a call.
 const WALLED_GRACE: u64 = 2;
-const GIVEN_UP_AFTER: Duration = Duration::from_secs(74);
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(77);
 
 const NAMESPACES: [&str; 6] = ["refused", "relented", "down", "mended", "silent", "walled"];
 

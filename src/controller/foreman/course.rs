@@ -164,7 +164,8 @@ impl Foreman {
             course.say_deadline(&limits);
         }
         course.limits = limits;
-        self.term.rules_from_now_on(name, limits.end_at.filter(|_| course.drain.is_some()));
+        // Who takes more on compares deadlines less their margins.
+        self.term.rules_from_now_on(name, limits.force_at.or(limits.end_at).filter(|_| course.drain.is_some()));
     }
 
     /// Begins the drain of a node whose record is open, or takes over one that another leader began.

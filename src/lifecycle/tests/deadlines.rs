@@ -73,22 +73,22 @@ fn each_kind_has_the_deadline_that_its_facts_give() {
     use InstanceState::{Running, ShuttingDown, Stopped, Stopping, Terminated};
     let h = |timeout| known(of_timeout(timeout));
     for (name, case, force, end) in [
-        ("spot: notice + 120 s, 10 s early", Case::of([taken(Kind::Spot, 0, 4)]), Some(110), 110),
-        ("capacity: the stated time, 5 s early", Case::of([capacity(Some(600), 0, 4)]), Some(595), 595),
-        ("capacity without one", Case::of([capacity(None, 0, 4)]), Some(115), 115),
-        ("stopping: event + 30 s", Case::of([state(Stopping, 0, 4)]), Some(25), 25),
-        ("shutting down", Case::of([state(ShuttingDown, 0, 4)]), Some(25), 25),
+        ("spot: notice + 120 s, forced 10 s early", Case::of([taken(Kind::Spot, 0, 4)]), Some(110), 118),
+        ("capacity: the stated time, forced 5 s early", Case::of([capacity(Some(600), 0, 4)]), Some(595), 598),
+        ("capacity without one", Case::of([capacity(None, 0, 4)]), Some(115), 118),
+        ("stopping: event + 30 s", Case::of([state(Stopping, 0, 4)]), Some(25), 28),
+        ("shutting down", Case::of([state(ShuttingDown, 0, 4)]), Some(25), 28),
         ("stopped: nothing to force", Case::of([state(Stopped, 0, 4)]), None, 3604),
         ("terminated", Case::of([state(Terminated, 0, 4)]), None, 3604),
         ("running", Case::of([state(Running, 0, 4)]), None, 3604),
         ("a kind that ends nothing", Case::of([taken(Kind::Rebalance, 0, 4)]), None, 3604),
-        ("hook: accept + one hour", Case::of([hook("drain", 0, 4)]).hook(h(300)), Some(3599), 3599),
-        ("hook: its own timeout where longer", Case::of([hook("drain", 0, 4)]).hook(h(7200)), Some(7199), 7199),
-        ("hook: --drain-timeout", Case::of([hook("drain", 0, 4)]).hook(h(7200)).drain_timeout(90), Some(89), 89),
-        ("hook: the global timeout less 60 s", Case::of([hook("drain", 0, 4)]).hook(h(30)), Some(2935), 2935),
-        ("hook: not described", Case::of([hook("drain", 0, 4)]), Some(3599), 3599),
-        ("hook: not described, a longer --drain-timeout", Case::of([hook("drain", 0, 4)]).drain_timeout(9000), Some(3599), 3599),
-        ("hook: not described, a shorter one", Case::of([hook("drain", 0, 4)]).drain_timeout(90), Some(89), 89),
+        ("hook: accept + one hour", Case::of([hook("drain", 0, 4)]).hook(h(300)), Some(3599), 3602),
+        ("hook: its own timeout where longer", Case::of([hook("drain", 0, 4)]).hook(h(7200)), Some(7199), 7202),
+        ("hook: --drain-timeout", Case::of([hook("drain", 0, 4)]).hook(h(7200)).drain_timeout(90), Some(89), 92),
+        ("hook: the global timeout less 60 s", Case::of([hook("drain", 0, 4)]).hook(h(30)), Some(2935), 2938),
+        ("hook: not described", Case::of([hook("drain", 0, 4)]), Some(3599), 3602),
+        ("hook: not described, a longer --drain-timeout", Case::of([hook("drain", 0, 4)]).drain_timeout(9000), Some(3599), 3602),
+        ("hook: not described, a shorter one", Case::of([hook("drain", 0, 4)]).drain_timeout(90), Some(89), 92),
     ] {
         assert_eq!(case.told(), (force, end), "{name}");
     }
@@ -108,11 +108,22 @@ fn a_margin_takes_at_most_half_of_the_time_that_there_is() {
 }
 
 #[test]
+fn the_margin_is_for_seeing_pods_go_so_the_drain_ends_after_it() {
+    for (margin, force, end) in [(0, 120, 120), (1, 119, 119), (2, 118, 118), (10, 110, 118), (300, 60, 118)] {
+        let settings = LimitSettings { spot_margin: seconds(margin), ..LimitSettings::default() };
+        let l = limits(&[taken(Kind::Spot, 0, 1)], &BTreeMap::new(), at(1), &settings);
+        assert_eq!((l.force_at, l.end_at), (Some(at(force)), Some(at(end))), "a margin of {margin} s");
+    }
+    let both = Case::of([taken(Kind::Spot, 0, 1), capacity(Some(117), 0, 1)]).limits();
+    assert_eq!((both.force_at, both.end_at), (Some(at(110)), Some(at(115))), "the earliest of each");
+}
+
+#[test]
 fn the_first_description_sets_the_deadline_later_too() {
     let case = Case::of([hook("drain", 0, 4)]).drain_timeout(9000);
-    assert_eq!(case.told(), (Some(3599), 3599));
+    assert_eq!(case.told(), (Some(3599), 3602));
     let case = case.hook(known(of_timeout(7200)));
-    assert_eq!(case.told(), (Some(8999), 8999));
+    assert_eq!(case.told(), (Some(8999), 9002));
 }
 
 #[test]
@@ -136,15 +147,15 @@ fn what_is_over_at_the_take_up_is_void() {
     for (name, case, force, end) in [
         ("a notice read late: own grace, nothing forced", Case::of([taken(Kind::Spot, 0, 130)]), None, 3730),
         ("a notice whose margin has begun", Case::of([taken(Kind::Spot, 0, 110)]), None, 3710),
-        ("one second before that", Case::of([taken(Kind::Spot, 0, 109)]), Some(110), 110),
+        ("one second before that", Case::of([taken(Kind::Spot, 0, 109)]), Some(110), 118),
         ("a notice that another leader left behind", Case::of([taken(Kind::Spot, 0, 1)]).taken_up(500).drain_timeout(60), None, 560),
-        ("in time at the accept and at the take-over", Case::of([taken(Kind::Spot, 0, 1)]).taken_up(60), Some(110), 110),
+        ("in time at the accept and at the take-over", Case::of([taken(Kind::Spot, 0, 1)]).taken_up(60), Some(110), 118),
         ("a state change", Case::of([state(InstanceState::Stopping, 0, 31)]), None, 3631),
-        ("a hook counts from the take-up", Case::of([hook("drain", 0, 1)]).hook(h(300)).taken_up(5000), Some(8595), 8595),
-        ("but not beyond its global timeout", Case::of([hook("drain", 0, 1)]).hook(h(300)).taken_up(29_000), Some(29_935), 29_935),
+        ("a hook counts from the take-up", Case::of([hook("drain", 0, 1)]).hook(h(300)).taken_up(5000), Some(8595), 8598),
+        ("but not beyond its global timeout", Case::of([hook("drain", 0, 1)]).hook(h(300)).taken_up(29_000), Some(29_935), 29_938),
         ("and if that is over, nothing is forced", Case::of([hook("drain", 0, 1)]).hook(h(300)).taken_up(29_950), None, 33_550),
-        ("the end of a window that was over", Case::of([hook("drain", 0, 400)]).hook(HookFacts { lapse: Some(at(300)), ..h(300) }), Some(3995), 3995),
-        ("what is not described counts from the take-up too", Case::of([hook("drain", 0, 1)]).taken_up(5000), Some(8595), 8595),
+        ("the end of a window that was over", Case::of([hook("drain", 0, 400)]).hook(HookFacts { lapse: Some(at(300)), ..h(300) }), Some(3995), 3998),
+        ("what is not described counts from the take-up too", Case::of([hook("drain", 0, 1)]).taken_up(5000), Some(8595), 8598),
     ] {
         assert_eq!(case.told(), (force, end), "{name}");
     }
@@ -154,7 +165,7 @@ fn what_is_over_at_the_take_up_is_void() {
 fn of_several_the_earliest_deadline_rules_and_its_accept_counts() {
     let both = Case::of([hook("drain", 0, 1), taken(Kind::Spot, 100, 102)]).hook(known(of_timeout(300)));
     let l = both.limits();
-    assert_eq!((l.force_at, l.end_at, l.accepted, l.urgent), (Some(at(210)), Some(at(210)), at(102), true));
+    assert_eq!((l.force_at, l.end_at, l.accepted, l.urgent), (Some(at(210)), Some(at(218)), at(102), true));
 
     let late_notice = Case::of([hook("drain", 0, 1), taken(Kind::Spot, 0, 300)]).hook(known(of_timeout(300)));
     let l = late_notice.limits();
@@ -174,7 +185,7 @@ fn what_joins_is_taken_up_when_it_is_accepted() {
 #[test]
 fn a_resume_is_a_take_up_and_starts_no_clock_again_that_still_runs() {
     let spot = || Case::of([taken(Kind::Spot, 0, 1)]);
-    assert_eq!((spot().told(), spot().taken_up(50).told()), ((Some(110), 110), (Some(110), 110)));
+    assert_eq!((spot().told(), spot().taken_up(50).told()), ((Some(110), 118), (Some(110), 118)));
     assert_eq!(spot().taken_up(200).told().0, None, "held until it was over: nothing is shortened");
 }
 
@@ -195,7 +206,7 @@ fn urgent_is_what_goes_within_minutes() {
 
 #[test]
 fn an_event_from_a_clock_that_is_ahead_lends_no_time() {
-    assert_eq!(Case::of([taken(Kind::Spot, 1_000_000, 1)]).told(), (Some(111), 111));
+    assert_eq!(Case::of([taken(Kind::Spot, 1_000_000, 1)]).told(), (Some(111), 119));
     assert_eq!(Case::of([hook("drain", 1_000_000, 1)]).hook(known(of_timeout(30))).told().0, Some(2936));
 }
 

@@ -73,12 +73,12 @@ async fn a_provisional_deadline_is_replaced_by_the_first_description_even_if_tha
     stage.world.aws.terminate(&instance, true);
     stage.pass(600).await;
     let drain = sundown.drain(&node).unwrap();
-    assert_eq!(drain.ends_at, Some(drain.cordoned.plus(s(3_595))), "an hour, less the margin");
+    assert_eq!(drain.ends_at, Some(drain.cordoned.plus(s(3_598))), "an hour, less the time of a call");
     stage.pass(2_400).await;
     stage.world.aws.end_fault(denied);
     stage.pass(60).await;
     let drain = sundown.drain(&node).unwrap();
-    assert_eq!(drain.ends_at, Some(drain.cordoned.plus(s(7_195))), "the hook's own timeout");
+    assert_eq!(drain.ends_at, Some(drain.cordoned.plus(s(7_198))), "the hook's own timeout");
     stage.pass(3_600).await;
     assert_eq!(stage.removals(), []);
     stage.until(700, "the action is completed", || stage.is_over(&instance)).await;
@@ -103,7 +103,7 @@ async fn a_hook_deadline_that_is_over_at_the_take_over_is_counted_from_there() {
     stage.pass(3).await;
     let ends = second.drain(&stage.name_of(&instance)).unwrap().ends_at.unwrap();
     let left = ends.since_or_zero(up).as_secs();
-    assert!((590..=596).contains(&left), "ten minutes from the take-over: {left}");
+    assert!((595..=601).contains(&left), "ten minutes from the take-over: {left}");
     stage.pass(500).await;
     assert_eq!(stage.removals(), [], "nothing is forced at the take-over");
     stage.until(100, "the action is completed", || stage.is_over(&instance)).await;
