@@ -39,6 +39,8 @@ pub struct Pod {
     pub phase: Phase,
     /// The `Ready` condition is `True`.
     pub ready: bool,
+    /// `metadata.creationTimestamp`, in whole seconds of the API server's clock; `None` where it cannot be read.
+    pub created: Option<Moment>,
     /// `metadata.deletionTimestamp`: by when it must be gone (the time of the request plus the grace period).
     pub deletion: Option<Moment>,
     /// `spec.terminationGracePeriodSeconds`; 30 s where it is not said.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{BlockReason, DispatchInput};
-use crate::domain::{Moment, PodKey, PodUid};
+use crate::domain::{Moment, Owner, PodKey, PodUid};
 
 /// What a drain wants done.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,6 +74,15 @@ pub enum Note {
         pod: PodKey,
         /// In the server's words.
         message: String,
+    },
+    /// New pods of this owner come back on the node: from here on they are left alone, and not waited for. Comes once per owner.
+    CameBack {
+        /// The namespace of the pods.
+        namespace: String,
+        /// Who puts them back.
+        owner: Owner,
+        /// How many new pods of it there were so far.
+        new: usize,
     },
     /// A DaemonSet's pod whose DaemonSet is gone: it is drained like any other.
     OrphanedDaemonSet {

@@ -1,13 +1,16 @@
 //! The drain of one node.
 
+mod arrivals;
 mod ending;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use self::arrivals::Source;
 use super::{
-    Class, DaemonSetState, DispatchInput, Effect, Input, Limits, Note, Order, Outcome, Phase, Settings, Start, Status, Turn,
+    Class, DaemonSetState, DispatchInput, Effect, Input, LeftAlone, Limits, Note, Order, Outcome, Phase, Settings, Start, Status, Turn,
     answer::words,
     classify,
+    comebacks::Comebacks,
     daemon_sets::{DaemonSetKey, DaemonSets, Lookup},
     pod::{Belongs, Entry, Rules, Tally, Wish},
     status,
@@ -26,6 +29,7 @@ pub struct Drain {
     pods: BTreeMap<PodUid, Entry>,
     tally: Tally,
     daemon_sets: DaemonSets,
+    comebacks: Comebacks,
     /// When which pod is to be looked at again.
     timers: BTreeSet<(Moment, PodUid)>,
     /// Our own pods among `pods` (the name may be used again).
@@ -54,6 +58,7 @@ impl Drain {
             pods: BTreeMap::new(),
             tally: Tally::default(),
             daemon_sets: DaemonSets::default(),
+            comebacks: Comebacks::default(),
             timers: BTreeSet::new(),
             own: BTreeSet::new(),
             forced: Vec::new(),
@@ -94,7 +99,7 @@ impl Drain {
         match input {
             Input::Listed(pods) => self.listed(now, pods),
             Input::Changed(pod) => {
-                if let Some((uid, matters)) = self.insert(pod, None) {
+                if let Some((uid, matters)) = self.insert(now, pod, Source::Watch) {
                     self.look_at(now, &uid, matters);
                 }
             }
@@ -170,7 +175,9 @@ impl Drain {
         let (counts, blocked) = status::summary(self.pods.values(), self.tally);
         let unreachable = self.unreachable_until();
         let ends_at = [self.limits.end_at, unreachable].into_iter().flatten().min().map(|at| if self.over { now.min(at) } else { at });
-        Status { phase, counts, blocked, forced: self.forced.clone(), ends_at }
+        let left_alone = self.comebacks.left_alone();
+        let left_alone = left_alone.map(|((namespace, owner), new)| LeftAlone { namespace: namespace.clone(), owner: owner.clone(), new }).collect();
+        Status { phase, counts, blocked, forced: self.forced.clone(), left_alone, ends_at }
     }
 
     // ---- pods ----
@@ -190,8 +197,9 @@ impl Drain {
     fn listed(&mut self, now: Moment, pods: Vec<Pod>) {
         let seen: BTreeSet<PodUid> = pods.iter().map(|p| p.uid.clone()).collect();
         let lost: Vec<PodUid> = self.pods.keys().filter(|uid| !seen.contains(*uid)).cloned().collect();
+        let source = if self.view.listed_at.is_some() { Source::List } else { Source::FirstList };
         self.view.listed(now);
-        let changed: Vec<_> = pods.into_iter().filter_map(|pod| self.insert(pod, Some(now))).collect();
+        let changed: Vec<_> = pods.into_iter().filter_map(|pod| self.insert(now, pod, source)).collect();
         for uid in lost {
             self.remove(now, &uid);
         }
@@ -200,9 +208,9 @@ impl Drain {
         }
     }
 
-    /// Takes a pod in, or what is new of it, without looking at what follows; with when it was listed, if a LIST shows it. Whether the
-    /// dispatcher should hear of it even if the same is wanted.
-    fn insert(&mut self, mut pod: Pod, listed: Option<Moment>) -> Option<(PodUid, bool)> {
+    /// Takes a pod in, or what is new of it, without looking at what follows. Whether the dispatcher should hear of it even if the same is
+    /// wanted.
+    fn insert(&mut self, now: Moment, mut pod: Pod, source: Source) -> Option<(PodUid, bool)> {
         if pod.node.as_ref().is_some_and(|node| *node != self.node) {
             return None;
         }
@@ -212,12 +220,12 @@ impl Drain {
         let (before, matters) = if let Some(entry) = self.pods.get_mut(&uid) {
             let before = entry.tally();
             let matters = entry.update(pod);
-            if let Some(now) = listed {
+            if source != Source::Watch {
                 entry.found(now);
             }
             (before, matters)
         } else {
-            let entry = Entry::new(pod, self.own_pod.as_ref());
+            let entry = self.newcomer(now, pod, source);
             if entry.own {
                 self.own.insert(uid.clone());
             }

@@ -16,6 +16,7 @@
 //! Both are synchronous and deterministic: the same inputs at the same moments give the same effects.
 
 mod answer;
+mod comebacks;
 mod daemon_sets;
 mod dispatch;
 mod dispatcher;
@@ -47,5 +48,5 @@ pub use effect::{DeleteWhy, Effect, Note, Order, Outcome};
 pub use force::{ForceAfter, Limits};
 pub use input::{DaemonSetState, Input, NodeCondition, Settings, Start, WatchState};
 pub use machine::Drain;
-pub use status::{BlockReason, Blocked, Counts, Phase, Status};
+pub use status::{BlockReason, Blocked, Counts, LeftAlone, Phase, Status};
 pub use turn::Turn;

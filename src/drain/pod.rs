@@ -132,6 +132,12 @@ pub(super) struct Entry {
     pub(super) block: Option<Box<Block>>,
     /// Towards which deadline it was shortened.
     pub(super) shortened_for: Option<Box<Moment>>,
+    /// It came to the node after the cordon.
+    pub(super) new: bool,
+    /// It came back too often: neither touched nor waited for.
+    left_alone: bool,
+    /// Nothing is done with it before this.
+    pub(super) not_before: Option<Box<Moment>>,
     /// It was deleted by force; told aloud.
     pub(super) forced: bool,
     /// A malformed order for it was told aloud.
@@ -154,6 +160,9 @@ impl Entry {
             is_there: false,
             block: None,
             shortened_for: None,
+            new: false,
+            left_alone: false,
+            not_before: None,
             forced: false,
             malformed: false,
             wake: None,
@@ -163,6 +172,16 @@ impl Entry {
     /// It is there and counts.
     pub(super) fn counts(&self) -> bool {
         self.belongs == Belongs::Counts && self.gone.is_none()
+    }
+
+    /// It came back too often. One that goes already is waited for all the same. Whether it is left alone now.
+    pub(super) fn leave_alone(&mut self) -> bool {
+        let goes = self.pod.deletion.is_some() || self.accepted_at.is_some();
+        if self.new && !goes {
+            self.left_alone = true;
+            self.belongs = Belongs::Untouched;
+        }
+        self.left_alone
     }
 
     /// Its part of the tally.
@@ -202,7 +221,7 @@ impl Entry {
         if self.pod.deletion.is_some() {
             return if self.outlives_the_deadline(rules, now) { Wish::Delete(DeleteWhy::Shortened) } else { Wish::Nothing };
         }
-        if self.own && !rules.own_may_go {
+        if self.own && !rules.own_may_go || self.not_before.as_deref().is_some_and(|at| now < *at) {
             return Wish::Nothing;
         }
         let forced = self.delete_from(rules).is_some_and(|at| at <= now);
@@ -271,7 +290,8 @@ impl Entry {
         let intercepted = accepted.map(|at| at.plus(settings.intercepted_after));
         let again = accepted.map(|at| at.plus(settings.ask_again));
         let delete = if alive && !rules.still { self.delete_from(rules).or_else(|| self.delete_untried_from(rules)) } else { None };
-        [stuck, tell, intercepted, again, delete].into_iter().flatten().filter(|at| *at > now).min()
+        let first = self.not_before.as_deref().copied();
+        [stuck, tell, intercepted, again, delete, first].into_iter().flatten().filter(|at| *at > now).min()
     }
 
     /// What time alone has made of it: stuck in its termination, or intercepted.
@@ -320,6 +340,9 @@ impl Entry {
         } else if kind != Belongs::Unknown || before != Belongs::Unknown || pod.owner != self.pod.owner {
             // What became known of its DaemonSet still holds, unless it has another owner by now.
             self.belongs = kind;
+        }
+        if self.left_alone {
+            self.belongs = Belongs::Untouched;
         }
         if pod.deletion.is_some() && self.pod.deletion.is_none() {
             self.block = None;

@@ -1,7 +1,7 @@
 //! What a drain says of itself.
 
 use super::pod::{Belongs, Entry, Tally};
-use crate::domain::{Moment, PodKey};
+use crate::domain::{Moment, Owner, PodKey};
 
 /// What a drain says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub struct Status {
     pub blocked: Vec<Blocked>,
     /// Pods that were deleted although they could not be evicted.
     pub forced: Vec<PodKey>,
+    /// Owners whose pods come back on the node, and are left alone.
+    pub left_alone: Vec<LeftAlone>,
     /// When it ends at the latest, also while paused.
     pub ends_at: Option<Moment>,
 }
@@ -57,7 +59,7 @@ pub struct Counts {
     pub leaving: usize,
     /// Owned by a DaemonSet that was not looked at yet.
     pub unknown: usize,
-    /// Not counted: finished, mirror, DaemonSet's or tolerating our taint.
+    /// Not counted: finished, mirror, DaemonSet's, tolerating our taint, or come back too often.
     pub untouched: usize,
 }
 
@@ -72,6 +74,17 @@ pub struct Blocked {
     pub message: String,
     /// Since when it is blocked, by whatever.
     pub since: Moment,
+}
+
+/// An owner whose pods come back on the node. Those that were there at the cordon are drained, the others are left alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftAlone {
+    /// The namespace of its pods.
+    pub namespace: String,
+    /// The owner.
+    pub owner: Owner,
+    /// How many new pods of it came to the node since the cordon.
+    pub new: usize,
 }
 
 /// What blocks a pod. A metric label.

@@ -52,6 +52,7 @@ pub struct Metrics {
     evictions: Counters<1>,
     deletes: Counters<1>,
     forced: Counter,
+    owners_left_alone: Counter,
     beats: Counters<1>,
     beats_missed: Counter,
     hooks_owed: Gauge,
@@ -108,6 +109,7 @@ impl Metrics {
             evictions: reg(&mut r, "evictions", "Evictions sent, by answer"),
             deletes: reg(&mut r, "pod_deletes", "Pod deletions sent, by answer"),
             forced: reg(&mut r, "pods_forced", "Pods that were deleted or cut short because a deadline demanded it"),
+            owners_left_alone: reg(&mut r, "owners_left_alone", "Owners whose pods came back on a draining node and were left alone there"),
             beats: reg(&mut r, "heartbeats", "Heartbeats of lifecycle actions, by result"),
             beats_missed: reg(&mut r, "heartbeats_missed", "Heartbeats not accepted before two thirds of their hook's timeout were over"),
             hooks_owed: reg(&mut r, "hooks_owed", "Lifecycle actions that wait for our completion"),
@@ -247,6 +249,11 @@ impl Metrics {
     /// A deadline demanded that a pod was deleted or cut short.
     pub fn forced(&self) {
         self.forced.inc();
+    }
+
+    /// Pods of an owner came back on a draining node, and are left alone there.
+    pub fn owner_left_alone(&self) {
+        self.owners_left_alone.inc();
     }
 
     // === lifecycle hooks

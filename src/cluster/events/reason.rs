@@ -104,6 +104,10 @@ reasons! {
     OrphanedDaemonSetPod [Warning] [Node]
         "The DaemonSet that owns a pod does not exist; the pod is drained like any other."
         => "Find out who deleted the DaemonSet and left its pods (`--cascade=orphan`).";
+    /// Pods of one owner come back on the node.
+    PodsComeBack [Warning] [Node]
+        "New pods of one owner came back on the cordoned node after they were evicted: who the owner is, and how many came since the cordon. From here on its new pods are left alone, and the drain does not wait for them; those that were there at the cordon are drained."
+        => "[Keep its pods off cordoned nodes](operations.md#pods-come-back-on-the-node).";
     /// Somebody uncordoned a node that is being drained.
     Uncordoned [Warning] [Node]
         "Somebody uncordoned the node during its drain. The taint still keeps new pods away, and the drain goes on."

@@ -28,6 +28,8 @@ struct PodMeta {
     namespace: String,
     uid: String,
     #[serde(default, deserialize_with = "or_default")]
+    creation_timestamp: String,
+    #[serde(default, deserialize_with = "or_default")]
     deletion_timestamp: String,
     #[serde(default, deserialize_with = "or_default")]
     labels: BTreeMap<String, String>,
@@ -107,6 +109,7 @@ fn salvage(value: &Value) -> Option<SlimPod> {
         name: part(value, "/metadata/name")?,
         namespace: part(value, "/metadata/namespace").unwrap_or_default(),
         uid: part(value, "/metadata/uid")?,
+        creation_timestamp: part(value, "/metadata/creationTimestamp").unwrap_or_default(),
         deletion_timestamp: part(value, "/metadata/deletionTimestamp").unwrap_or_default(),
         labels: part(value, "/metadata/labels").unwrap_or_default(),
         mirror: value.pointer("/metadata/annotations").is_some_and(|a| a.get(MIRROR).is_some()),
@@ -139,6 +142,7 @@ impl From<SlimPod> for Pod {
                 _ => Phase::Unknown,
             },
             ready: status.conditions.iter().any(|c| c.kind == "Ready" && c.status == "True"),
+            created: moment(&metadata.creation_timestamp),
             deletion: moment(&metadata.deletion_timestamp),
             // A negative one counts as one second (API reference of PodSpec).
             grace: Duration::from_secs(u64::try_from(grace).unwrap_or(1)),

@@ -67,6 +67,17 @@ impl Foreman {
             Note::Malformed { pod, message } => {
                 warn!(pod = %pod, message, "The API server calls a request malformed. This is a fault of Sundown; please report it.");
             }
+            Note::CameBack { namespace, owner, new } => {
+                let owner = format!("{} {namespace}/{}", owner.kind, owner.name);
+                warn!(%node, owner, new, "New pods of an owner come back on the node; they are left alone and not waited for.");
+                self.term.metrics.owner_left_alone();
+                self.node_event(
+                    node,
+                    Severity::Warning,
+                    EventReason::PodsComeBack,
+                    format!("{} of {owner} came back since the cordon: its new pods are left alone and not waited for", pods(new)),
+                );
+            }
             Note::OrphanedDaemonSet { pod, daemon_set } => {
                 warn!(pod = %pod, daemon_set, "A pod's DaemonSet does not exist; it is drained like any other.");
                 self.node_event(
@@ -127,7 +138,7 @@ impl Foreman {
             Outcome::Released { .. } => DrainEnd::Released,
         };
         self.term.metrics.drain_ended(end, took);
-        let missed = matches!(outcome, Outcome::DeadlineReached { .. });
+        let missed = matches!(outcome, Outcome::DeadlineReached { left } if !left.is_empty());
         if missed {
             self.term.metrics.deadline_missed();
         }

@@ -4,6 +4,7 @@
 mod answers;
 mod bench;
 mod budgets;
+mod comebacks;
 mod dispatch;
 mod fairness;
 mod graces;
@@ -38,6 +39,7 @@ fn pod(name: &str) -> Pod {
         labels: [("app".to_owned(), "web".to_owned())].into(),
         phase: PodPhase::Running,
         ready: true,
+        created: None,
         deletion: None,
         grace: seconds(30),
         owner: Some(Box::new(Owner { api_version: "apps/v1".into(), kind: "ReplicaSet".into(), name: "web-1".into() })),

@@ -50,6 +50,8 @@ pub(super) struct World {
     pub(super) budgets: BTreeMap<BudgetKey, Budget>,
     /// Where a pod on a drained node is replaced, its successor is ready after this.
     pub(super) replaced_after: Option<Duration>,
+    /// Pods with this label `app` are put back on their node so long after they were told to end.
+    pub(super) put_back: Option<(&'static str, Duration)>,
     /// How long a pod takes to end; no longer than its grace period.
     pub(super) stops_within: Duration,
     pub(super) latency: Duration,
@@ -78,6 +80,7 @@ impl World {
             pods: BTreeMap::new(),
             budgets: BTreeMap::new(),
             replaced_after: None,
+            put_back: None,
             stops_within: seconds(2),
             latency: Duration::from_millis(5),
             watch_lag: Duration::from_millis(3),
@@ -285,6 +288,10 @@ impl World {
         let end = self.now.plus(grace);
         let stays = pod.finalizers;
         let first = pod.deletion.is_none();
+        if let Some((_, after)) = self.put_back.filter(|(app, _)| first && pod.labels.get("app") == Some(*app)) {
+            let created = Some(self.now.plus(after));
+            self.later(after, Later::Replace(Pod { uid: format!("{}+", pod.uid).into(), created, ..pod.clone() }));
+        }
         let pod = Pod { deletion: Some(pod.deletion.map_or(end, |d| d.min(end))), ready: false, ..pod.clone() };
         self.pods.insert(pod.uid.clone(), pod.clone());
         if !stays {

@@ -22,6 +22,13 @@ pub(super) enum Task {
     Workload(String, Key),
     /// The DaemonSet controller at a node.
     Daemons(String),
+    /// A foreign DaemonSet controller at a node: what its pod is called there, and the pod as it was, in JSON.
+    ForeignDaemon {
+        /// The pod.
+        pod: Key,
+        /// As it was.
+        like: String,
+    },
     /// The disruption controller at a budget.
     Budget(Key),
     /// The disruption controller at a pod that was evicted and not deleted.
@@ -84,6 +91,7 @@ impl State {
             Task::Schedule => self.schedule(),
             Task::Workload(plural, key) => self.sync_workload(&plural, &key),
             Task::Daemons(node) => self.sync_daemons_of(&node),
+            Task::ForeignDaemon { pod, like } => self.sync_foreign_daemon(&pod, &like),
             Task::Budget(key) => self.sync_budget(&key),
             Task::StaleDisruption(key) => self.clear_stale_disruption(&key),
             Task::Node(name) => self.sync_node(&name),

@@ -62,6 +62,9 @@ impl State {
             }
         } else if let Some(was) = was {
             self.note(by, Fact::PodGone(was.reference(key)));
+            if let Some(old) = old.filter(|_| was.owner.as_ref().is_some_and(|o| self.is_foreign_daemon(&key.namespace, o))) {
+                self.agenda.at(soon, Task::ForeignDaemon { pod: key.clone(), like: old.value.to_string() });
+            }
             if let Some(node) = was.node.as_ref().filter(|_| was.owner.as_ref().is_some_and(|o| o.kind == "DaemonSet")) {
                 self.agenda.at(soon, Task::Daemons(node.clone()));
             }

@@ -38,6 +38,12 @@ impl EmbeddedKube {
         self.add_workload("jobs", &workload);
     }
 
+    /// From now on a controller that this API server knows nothing of (kind `DaemonSet` of another group than `apps`) puts pods of this
+    /// owner back on their node whenever they are gone.
+    pub fn put_back(&self, namespace: &str, owner: &str) {
+        self.lock().foreign_daemons.insert((namespace.to_owned(), owner.to_owned()));
+    }
+
     fn add_workload(&self, plural: &str, w: &Workload) {
         let app = w.shape.labels.get("app").unwrap_or(&w.name);
         let mut object = json!({ "metadata": { "name": w.name, "namespace": w.namespace, "labels": { "app": app } },

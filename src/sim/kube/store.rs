@@ -47,6 +47,8 @@ pub(super) struct State {
     pub(super) frozen: Frozen,
     /// Namespaces that stay terminating, with what is in them.
     pub(super) held_namespaces: BTreeSet<String>,
+    /// Controllers that put a pod back on its node when it goes, by namespace and name.
+    pub(super) foreign_daemons: BTreeSet<(String, String)>,
 }
 
 /// Controllers that stand still.
@@ -158,6 +160,7 @@ impl State {
             asked: BTreeMap::new(),
             conflicts: BTreeMap::new(),
             frozen: Frozen::default(),
+            foreign_daemons: BTreeSet::new(),
             held_namespaces: BTreeSet::new(),
         };
         for kind in kinds {

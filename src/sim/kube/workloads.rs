@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     delete::Options as DeleteOptions,
     json::Look,
-    object::{Key, Object, PodFacts},
+    object::{Key, Object, Owner, PodFacts},
     pods,
     store::State,
 };
@@ -123,6 +123,27 @@ impl State {
             v.put("status.numberAvailable", ready);
             v.put("status.updatedNumberScheduled", pods.len());
         });
+    }
+
+    /// Whether a controller that this API server knows nothing of puts pods of this owner back.
+    pub(super) fn is_foreign_daemon(&self, namespace: &str, owner: &Owner) -> bool {
+        let foreign = owner.kind == "DaemonSet" && owner.api_version != "apps/v1";
+        foreign && self.foreign_daemons.contains(&(namespace.to_owned(), owner.name.clone()))
+    }
+
+    /// Such a controller puts a pod like the one that is gone on the same node, whatever the node's taints say.
+    pub(super) fn sync_foreign_daemon(&mut self, key: &Key, like: &str) {
+        let Ok(gone) = serde_json::from_str::<Value>(like) else { return };
+        let node = Key::cluster(gone.text("spec.nodeName"));
+        if self.get("pods", key).is_some() || self.get("nodes", &node).is_none() {
+            return;
+        }
+        let metadata = json!({
+            "name": key.name, "labels": gone.at("metadata.labels"), "annotations": gone.at("metadata.annotations"),
+            "ownerReferences": gone.at("metadata.ownerReferences"),
+        });
+        let pod = pods::from_template(&json!({ "metadata": metadata, "spec": gone.at("spec") }), &key.namespace);
+        self.add("pods", pod, "<foreign-daemonset>");
     }
 
     fn sync_job(&mut self, job: &Arc<Object>) {

@@ -36,17 +36,43 @@ async fn s16_daemon_set_pods_stay_unless_their_daemon_set_is_gone_or_foreign() {
     kube.add_daemon_set(&Workload::new("shop", "daemon", 0).shape(shape));
     let on = |name: &str| PodSpec::on(scene.node(0), "shop", name);
     kube.add_pod(&on("orphan").owner("apps/v1", "DaemonSet", "deleted-long-ago"));
-    kube.add_pod(&on("kruise").owner("apps.kruise.io/v1alpha1", "DaemonSet", "daemon"));
+    kube.add_pod(&on("kruise").owner("apps.kruise.io/v1alpha1", "DaemonSet", "daemon").shape(graceful(1, 1)));
+    // Its controller does not know of cordons.
+    kube.put_back("shop", "daemon");
+    scene.pod(0, "slow", graceful(60, 40));
     scene.stage.pass(10).await;
     let node = scene.node(0);
-    scene.terminate(0).await;
-    scene.completed(0, 60).await;
+    let accepted = scene.terminate(0).await;
+    let completed = scene.completed(0, 60).await;
+    about(between(accepted, completed), 40.0, 1.0);
     let left: Vec<String> = scene.stage.world.kube.pods_on(&node).into_iter().map(|p| p.name).collect();
-    assert!(left.len() == 1 && left[0].starts_with("daemon-"), "{left:?}");
+    assert!(left.len() == 2 && left.iter().any(|name| name.starts_with("daemon-")) && left.iter().any(|name| name == "kruise"), "{left:?}");
     assert_eq!(scene.evictions("orphan").len(), 1);
-    assert_eq!(scene.evictions("kruise").len(), 1);
+    assert!((4..=6).contains(&scene.evictions("kruise").len()), "{}", scene.evictions("kruise").len());
     scene.stage.until(20, "the orphan is told", || scene.times_said("OrphanedDaemonSetPod") == 1).await;
     assert_eq!(scene.requests("get", "daemonsets", "", "daemon").len(), 1, "one look for the DaemonSet");
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn s20_pods_that_are_put_back_are_evicted_a_few_times_and_then_left_alone() {
+    let scene = Scene::hooked(120, 2, &[]).await;
+    let kube = &scene.stage.world.kube;
+    let shape = PodShape { labels: [("app".to_owned(), "agent".to_owned())].into(), ..graceful(1, 1) };
+    kube.add_pod(&PodSpec::on(scene.node(0), "shop", "agent").owner("apps.kruise.io/v1alpha1", "DaemonSet", "agent").shape(shape));
+    kube.put_back("shop", "agent");
+    scene.pod(0, "slow", graceful(120, 100));
+    scene.stage.pass(5).await;
+    scene.terminate(0).await;
+    scene.stage.until(30, "it is told", || scene.times_said("PodsComeBack") == 1).await;
+    let told = scene.events("PodsComeBack").remove(0);
+    assert!(told.contains("DaemonSet shop/agent"), "{told}");
+    let evicted = scene.evictions("agent").len();
+    assert!((4..=6).contains(&evicted), "{evicted}");
+    scene.stage.pass(20).await;
+    assert_eq!(scene.evictions("agent").len(), evicted, "from then on it is left alone");
+    assert!(scene.is_there("agent"));
+    scene.completed(0, 120).await;
     scene.end().await;
 }
 

@@ -203,7 +203,14 @@ impl<'a> Story<'a> {
         // What was bound just now nobody could have seen.
         let seen = at - Duration::from_secs(2);
         let there = |l: &&Life| l.pod.node == node && l.bound <= seen && l.gone.is_none_or(|g| g > at) && l.finished.is_none_or(|f| f > at);
-        self.pods.values().filter(there).filter(|l| counts(&l.pod)).collect()
+        self.pods.values().filter(there).filter(|l| counts(&l.pod) && !self.came_back(l)).collect()
+    }
+
+    /// Three pods of its name came to its node before it, within two minutes: from the fourth on a drain may leave them alone.
+    fn came_back(&self, life: &Life) -> bool {
+        let since = life.bound - Duration::from_secs(120);
+        let like = |l: &&Life| (&l.pod.namespace, &l.pod.name, &l.pod.node) == (&life.pod.namespace, &life.pod.name, &life.pod.node);
+        self.pods.values().filter(like).filter(|l| l.bound < life.bound && l.bound >= since).count() > 3
     }
 
     /// From when to when a node was paused: by itself, or with everything.

@@ -1,0 +1,124 @@
+//! Pods that come back on the node that they are evicted from.
+
+use super::{world::World, *};
+
+fn kruise() -> Owner {
+    Owner { api_version: "apps.kruise.io/v1alpha1".into(), kind: "DaemonSet".into(), name: "agent".into() }
+}
+
+/// A pod that is put back, where the world does so.
+fn sticky(name: &str) -> Pod {
+    Pod { labels: [("app".to_owned(), "sticky".to_owned())].into(), owner: Some(Box::new(kruise())), node: Some("n1".into()), ..pod(name) }
+}
+
+/// A world in which pods are put back so long after they were told to end, and end a second later.
+fn stubborn(put_back_after: Duration) -> World {
+    let mut w = World::new();
+    w.stops_within = put_back_after + seconds(1);
+    w.put_back = Some(("sticky", put_back_after));
+    w
+}
+
+fn left_alone(w: &World) -> Vec<(&str, usize)> {
+    let note = |note: &'_ Note| if let Note::CameBack { new, .. } = note { Some(*new) } else { None };
+    w.notes.iter().filter_map(|(_, n)| note(n)).map(|new| ("agent", new)).collect()
+}
+
+#[test]
+fn s20_a_pod_that_is_put_back_is_evicted_three_times_more_and_then_left_alone() {
+    let mut w = stubborn(seconds(2));
+    w.add_pod(sticky("a"));
+    w.add_pod(Pod { node: Some("n1".into()), ..pod("web") });
+    w.drain("n1", limits(3600));
+    w.run_until(at(3600));
+    let evicted: Vec<_> = w.sent.iter().map(|s| s.order.uid().to_string()).collect();
+    assert_eq!(evicted, ["a", "web", "a+", "a++", "a+++"]);
+    assert_eq!(left_alone(&w), [("agent", 4)]);
+    assert_eq!((w.outcome("n1"), w.ended_ms("n1").map(|ms| ms / 1000)), (Some(&Outcome::Empty), Some(9)), "nobody waits for it");
+    assert!(w.pods.contains_key(&uid("a++++")));
+}
+
+#[test]
+fn s20_one_that_is_put_back_at_once_is_not_evicted_without_a_pause() {
+    let mut w = stubborn(Duration::from_millis(20));
+    w.add_pod(sticky("a"));
+    w.drain("n1", limits(3600));
+    w.run_until(at(3600));
+    let evicted: Vec<_> = w.log().into_iter().map(|(at, order)| (at, order.uid().to_string())).collect();
+    // Within five seconds of the cordon a pod that was being scheduled may arrive, so the fourth is no sign yet.
+    assert_eq!(evicted, [(0, "a".into()), (0, "a+".into()), (0, "a++".into()), (0, "a+++".into()), (5, "a++++".into())]);
+    assert_eq!((left_alone(&w), w.outcome("n1")), (vec![("agent", 5)], Some(&Outcome::Empty)));
+}
+
+#[test]
+fn s20_those_that_were_there_at_the_cordon_are_drained_whoever_puts_others_back() {
+    let mut w = stubborn(seconds(2));
+    for i in 0..20 {
+        w.add_pod(sticky(&format!("p{i:02}")));
+    }
+    w.drain("n1", limits(3600));
+    w.run_until(at_ms(7500));
+    let status = w.drains[&"n1".into()].status(w.now);
+    assert_eq!(status.left_alone.iter().map(|l| (l.namespace.as_str(), l.owner.name.as_str())).collect::<Vec<_>>(), [("default", "agent")]);
+    w.run_until(at(3600));
+    assert!(w.sent.iter().filter(|s| !s.order.uid().as_str().contains('+')).count() == 20);
+    assert!(w.sent.len() <= 60, "{}", w.sent.len());
+    assert_eq!(w.outcome("n1"), Some(&Outcome::Empty));
+    assert!(w.ended_ms("n1").unwrap() < 15_000, "{:?}", w.ended_ms("n1"));
+}
+
+#[test]
+fn s19_pods_of_one_owner_that_were_being_scheduled_at_the_cordon_are_all_drained() {
+    let mut w = World::new();
+    w.drain("n1", limits(3600));
+    for i in 0..10_u64 {
+        w.set_pod_at(at_ms(300 * i), Pod { created: Some(at(0)), ..sticky(&format!("p{i}")) });
+    }
+    w.run_until(at(60));
+    assert_eq!((w.sent.len(), w.outcome("n1")), (10, Some(&Outcome::Empty)));
+    assert!(w.log().iter().all(|(at, _)| *at <= 5));
+    assert_eq!(left_alone(&w), []);
+}
+
+/// Another leader takes over, from what the API knows.
+fn taken_over(w: &mut World) {
+    w.drains.clear();
+    w.dispatcher = Dispatcher::new(DispatchSettings::default());
+    w.sent.clear();
+    w.notes.clear();
+    w.drain_with(Start { node: "n1".into(), cordoned_at: at(0), limits: limits(3600), own_pod: None }, Settings::default());
+}
+
+#[test]
+fn s20_a_new_leader_evicts_no_more_than_a_few_of_those_that_came_back() {
+    for (new, evictions) in [(1_u32, 3), (3, 3), (4, 0), (20, 0)] {
+        let mut w = stubborn(seconds(2));
+        w.run_until(at(100));
+        w.now = at(100);
+        for i in 0..new {
+            w.add_pod(Pod { created: Some(at(20)), ..sticky(&format!("new{i:02}")) });
+        }
+        w.add_pod(Pod { created: Some(at(0)), labels: [].into(), ..sticky("there") });
+        taken_over(&mut w);
+        w.run_until(at(3600));
+        let (there, others): (Vec<_>, Vec<_>) = w.sent.iter().partition(|s| s.order.uid().as_str() == "there");
+        assert_eq!((there.len(), others.len()), (1, evictions), "{new} new ones");
+        assert_eq!((left_alone(&w).len(), w.outcome("n1")), (1, Some(&Outcome::Empty)));
+    }
+}
+
+#[test]
+fn s20_a_pod_that_is_left_alone_stays_so_when_it_changes() {
+    let mut d = drain(limits(3600));
+    d.step(at(0), Input::Listed(vec![pod("web")]));
+    for name in ["a", "b", "c", "d"] {
+        d.step(at(10), Input::Changed(sticky(name)));
+        if name != "d" {
+            d.step(at(10), Input::Gone(uid(name)));
+        }
+    }
+    assert_eq!(wants(&d.step(at(11), Input::Changed(Pod { ready: false, ..sticky("d") }))), []);
+    assert_eq!(d.status(at(11)).counts, Counts { left: 1, waiting: 1, untouched: 1, ..Counts::default() });
+    let other = Pod { owner: pod("x").owner, ..sticky("x") };
+    assert_eq!(wants(&d.step(at(11), Input::Changed(other))), [("x".into(), false)], "another owner's pod");
+}
