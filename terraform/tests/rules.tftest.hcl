@@ -174,7 +174,7 @@ run "alarms_are_quiet_without_data_and_tell_who_asked" {
   assert {
     condition = toset(keys(output.alarm_arns)) == toset(concat(
       ["dead", "undelivered", "age", "receiving"],
-      [for pair in setproduct(["capacity", "spot", "state", "terminate"], ["FailedInvocations", "InvocationsFailedToBeSentToDlq"]) : "${pair[0]}-${pair[1]}"],
+      [for pair in setproduct(keys(aws_cloudwatch_event_rule.this), ["FailedInvocations", "InvocationsFailedToBeSentToDlq"]) : "${pair[0]}-${pair[1]}"],
     ))
     error_message = jsonencode(keys(output.alarm_arns))
   }
