@@ -77,8 +77,13 @@ fn people_see_events_lines_and_a_table_but_no_flood() {
     let output = simulate(&[], &[]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("Auto Scaling terminates 6 instances of `general`"), "{text}");
-    assert!(text.contains("pods left") && text.contains("s to go") && text.contains("blocked: "), "{text}");
+    assert!(
+        text.contains("cordoned  terminate-hook") && text.contains("pods left") && text.contains("s to go") && text.contains("blocked: "),
+        "{text}"
+    );
     assert!(text.contains("heartbeats") && text.contains("Forced by a deadline: shop/ledger-"), "{text}");
+    assert!(text.lines().any(|line| line.contains("  forced    shop/ledger-") && line.ends_with(": its deadline comes")), "{text}");
+    assert!(!text.contains("compute.internal"), "nodes are named without their domain: {text}");
     assert!(!text.contains('\u{1b}'), "no control sequences where there is no terminal");
     assert!(text.lines().count() < 100, "{} lines", text.lines().count());
 }
@@ -187,6 +192,7 @@ fn both_servers_can_be_looked_into_and_ctrl_c_ends_them_with_the_summary_alone_o
     assert_eq!(output.status.code(), Some(0), "{said}");
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(summary["atRest"], false, "nobody waited for that");
+    assert!(said.contains("Metrics of the service: curl http://127.0.0.1:"), "{said}");
     assert!(!std::path::Path::new(&kubeconfig).exists(), "nobody listens there any more");
 }
 
@@ -255,6 +261,89 @@ fn flags_that_contradict_each_other_or_are_out_of_range_are_refused() {
     }
     let said = String::from_utf8(simulate(&["--log-level", "inof"], &[]).stderr).unwrap();
     assert!(said.contains("--log-level") && said.contains("`inof` is no level"), "{said}");
+}
+
+#[test]
+fn a_service_of_ones_own_needs_servers_that_listen() {
+    for flags in [&["--no-service"][..], &["--serve", "--no-service", "--log-level", "info"]] {
+        let output = simulate(flags, &[]);
+        assert_eq!(output.status.code(), Some(2), "{flags:?}");
+    }
+}
+
+/// What `sundown simulate` prints on a terminal of 80 columns and 24 rows; `None`: there is no `script` (util-linux) to make one.
+fn on_a_terminal(arguments: &str, environment: &[(&str, &str)]) -> Option<String> {
+    let line = format!("stty cols 80 rows 24; {} simulate {arguments}", env!("CARGO_BIN_EXE_sundown"));
+    let mut command = Command::new("script");
+    command.args(["-qec", &line, "/dev/null"]).env_remove("NO_COLOR").env("TERM", "xterm").envs(environment.iter().copied());
+    let output = command.stdin(std::process::Stdio::null()).output().ok()?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8(output.stdout).unwrap().replace('\r', ""))
+}
+
+/// Lines that a terminal shows, without colors and other control sequences.
+fn without_sequences(text: &str) -> Vec<String> {
+    let mut parts = text.split('\u{1b}');
+    let first = parts.next().unwrap_or_default().to_owned();
+    let rest = parts.map(|part| part.split_once(|c: char| c.is_ascii_alphabetic()).map_or("", |(_, text)| text));
+    rest.fold(first, |all, part| all + part).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_terminal_shows_the_timeline_of_a_pipe_in_color_and_cut_to_its_width() {
+    let Some(shown) = on_a_terminal("--speed max", &[]) else {
+        writeln!(std::io::stderr(), "SKIPPED: there is no `script` (util-linux)").unwrap();
+        return;
+    };
+    let lines = without_sequences(&shown);
+    let piped = String::from_utf8(simulate(&[], &[]).stdout).unwrap();
+    let mut below = lines.iter();
+    for line in piped.lines().take_while(|line| !line.contains("simulated time")).filter(|line| !line.is_empty()) {
+        let cut: String = line.chars().take(79).collect();
+        assert!(below.any(|shown| shown.starts_with(&cut)), "missing on the terminal, or too late: {line}\n{lines:#?}");
+    }
+    let longest = lines.iter().filter(|line| !line.contains("Forced by") && !line.contains("Pods left")).map(|line| line.chars().count()).max();
+    assert_eq!(longest, Some(80), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.chars().count() == 80 && line.ends_with('…')), "{lines:#?}");
+    assert!(shown.contains("\u{1b}[31m") && shown.contains("\u{1b}[32m"), "colors");
+    assert!(lines.iter().any(|line| line.contains(" 0 draining, 9 done, speed max; Ctrl-C: stop")), "{lines:#?}");
+    let plain = on_a_terminal("--speed max", &[("NO_COLOR", "1")]).unwrap();
+    assert!(plain.contains("\u{1b}[J"), "drawn in place");
+    assert!(["1", "2", "31", "32", "33"].iter().all(|color| !plain.contains(&format!("\u{1b}[{color}m"))), "without colors");
+    let dumb = on_a_terminal("--speed max", &[("TERM", "dumb")]).unwrap();
+    assert!(!dumb.contains('\u{1b}'), "{dumb}");
+}
+
+#[test]
+fn ctrl_c_ends_a_simulation_at_once_whatever_its_speed() {
+    for (name, speed) in [("slow", "1"), ("medium", "30")] {
+        let mut running = Running::start(name, &["--speed", speed, "--log-level", "info"]);
+        running.says("This process leads");
+        let begun = std::time::Instant::now();
+        let output = running.interrupt();
+        assert!(begun.elapsed() < Duration::from_secs(10), "{speed}: {:?}", begun.elapsed());
+        assert_eq!(output.status.code(), Some(0), "{speed}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("Not everything came to rest before it was ended by hand"), "{speed}");
+    }
+}
+
+#[test]
+fn a_block_that_is_not_over_counts_and_pods_that_are_left_are_named() {
+    let text = "{ name: n, groups: [{ name: g, nodes: 2, hook: { name: h, heartbeatTimeout: 5m } }], \
+                workloads: [{ kind: Deployment, namespace: shop, name: one, replicas: 1, budget: { minAvailable: 1 } }], \
+                events: [{ at: 1s, scaleIn: { group: g, count: 1, running: shop/one } }], until: 5m }";
+    let file = scenario("left", text);
+    let output = simulate(&["--scenario", file.to_str().unwrap(), "-o", "json"], &[]);
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let node = &summary["nodes"][0];
+    assert_eq!(node["ended"], "draining", "{summary:#}");
+    let pod = node["podsLeft"][0].as_str().unwrap();
+    assert!(pod.starts_with("shop/one-") && node["podsLeft"].as_array().unwrap().len() == 1, "{summary:#}");
+    assert_eq!((&node["blocked"][0]["pod"], &node["blocked"][0]["reason"]), (&pod.into(), &"pdb".into()), "{summary:#}");
+    assert!(node["blocked"][0]["seconds"].as_u64().unwrap() > 280, "{summary:#}");
+    let output = simulate(&["--scenario", file.to_str().unwrap()], &[]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains(&format!("Pods left: {pod} (ip-")) && text.contains("by pdb"), "{text}");
 }
 
 #[test]

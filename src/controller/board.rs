@@ -53,6 +53,8 @@ pub struct NodeReport {
     pub deletes: u64,
     /// Pods that were forced.
     pub forced: Vec<String>,
+    /// Pods that were left when the drain ended.
+    pub left_at_end: Vec<String>,
     /// How long which pod was blocked, and by what.
     pub blocked_for: Vec<BlockedFor>,
     /// Heartbeats that were accepted.
@@ -159,6 +161,7 @@ impl Board {
             refusals: 0,
             deletes: 0,
             forced: Vec::new(),
+            left_at_end: Vec::new(),
             blocked_for: Vec::new(),
             heartbeats: 0,
             completed: Vec::new(),
@@ -198,8 +201,10 @@ impl Board {
         self.all().by_node.get(node).map(|r| r.forced.clone()).unwrap_or_default()
     }
 
-    pub(super) fn ended(&self, node: &NodeName, how: &'static str, now: Moment) {
+    /// The drain of a node is over; `left`: the pods that are left.
+    pub(super) fn ended(&self, node: &NodeName, how: &'static str, left: &[PodKey], now: Moment) {
         self.with(node, |r| {
+            r.left_at_end = left.iter().map(ToString::to_string).collect();
             r.settle_blocked(now, |_| false);
             r.phase = how;
             r.drained = Some(now);
@@ -240,6 +245,14 @@ impl NodeReport {
         }
     }
 
+    /// How long which pod was blocked until `now`, and by what: those that are blocked still count.
+    #[must_use]
+    pub fn blocked_until(&self, now: Moment) -> Vec<BlockedFor> {
+        let mut report = self.clone();
+        report.settle_blocked(now, |_| false);
+        report.blocked_for
+    }
+
     /// How long the drain took, or has taken until `now`.
     #[must_use]
     pub fn took(&self, now: Moment) -> Duration {
@@ -266,7 +279,7 @@ mod tests {
             board.began(&node, &instance(n), "spot", at(n));
             board.beat(&instance(n), true);
             assert_eq!(heartbeats(&board, &node), Some(1));
-            board.ended(&node, "empty", at(n + 1));
+            board.ended(&node, "empty", &[], at(n + 1));
         }
         board.beat(&instance(9_999), true);
         let all = board.all();
@@ -282,11 +295,11 @@ mod tests {
         let at = |n: u64| Moment::UNIX_EPOCH.plus(Duration::from_secs(n));
         let instance: InstanceId = "i-00000000000000001".parse().unwrap();
         board.began(&"a".into(), &instance, "spot", at(0));
-        board.ended(&"a".into(), "empty", at(1));
+        board.ended(&"a".into(), "empty", &[], at(1));
         board.began(&"a".into(), &instance, "spot", at(2));
         for other in ["b", "c"] {
             board.began(&other.into(), &"i-00000000000000002".parse().unwrap(), "spot", at(3));
-            board.ended(&other.into(), "empty", at(4));
+            board.ended(&other.into(), "empty", &[], at(4));
         }
         assert!(board.snapshot().contains_key(&"a".into()), "it goes on");
     }

@@ -30,6 +30,7 @@ mod notifying;
 mod probing;
 mod process;
 mod scraping;
+mod simulating;
 mod stage;
 mod stopping;
 mod testing;

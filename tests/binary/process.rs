@@ -127,6 +127,12 @@ impl Process {
         String::from_utf8_lossy(&fs::read(&self.err).unwrap_or_default()).into_owned()
     }
 
+    /// What it has printed so far.
+    #[allow(dead_code, reason = "what only some tests need of it")]
+    pub fn printed(&self) -> String {
+        fs::read_to_string(&self.out).unwrap()
+    }
+
     /// The end of what it has logged, and how it has ended if it has.
     pub fn last_lines(&mut self) -> String {
         let log = self.log() + &fs::read_to_string(&self.out).unwrap_or_default();

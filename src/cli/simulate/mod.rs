@@ -1,19 +1,26 @@
 //! `sundown simulate`: the service itself against an embedded AWS and an embedded Kubernetes.
 
 mod fields;
+mod lines;
 mod pace;
 mod scenario;
+mod screen;
 mod serve;
 mod stage;
 mod summary;
 mod view;
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Args, ValueEnum};
 
 pub(super) use self::scenario::ScenarioError;
-use self::{pace::Pace, scenario::Scenario};
+use self::{
+    pace::{FOR_PEOPLE, Pace, Skip},
+    scenario::Scenario,
+    screen::Screen,
+    stage::Play,
+};
 
 /// The flags of `sundown simulate`.
 #[derive(Debug, Clone, Args)]
@@ -24,16 +31,21 @@ pub(super) struct SimulateArgs {
     /// Everything that is random comes from it: the same seed gives the same course of events
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// In real time instead of as fast as possible
+    /// In real time
     #[arg(long, conflicts_with = "speed")]
     real_time: bool,
-    /// So many times as fast as real time
+    /// How many times as fast as real time, or `max`: as fast as possible. The default is 30 on a terminal, where Enter goes to the end,
+    /// and `max` elsewhere
     #[arg(long, value_name = "N", value_parser = speed)]
-    speed: Option<f64>,
+    speed: Option<Pace>,
     /// Keep both servers listening on loopback, for kubectl and the aws CLI (implies real time); Ctrl-C ends it with the summary.
-    /// Standard error says where they listen
+    /// Standard error says where they listen, and where the metrics of the service are
     #[arg(long, conflicts_with = "speed")]
     serve: bool,
+    /// With `--serve`: start no service. Standard error says how to start `sundown run` against both servers; the scenario begins when
+    /// it receives from the queue
+    #[arg(long, requires = "serve", conflicts_with = "log_level")]
+    no_service: bool,
     /// What is printed at the end; `json` prints nothing else
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -51,10 +63,13 @@ enum Output {
     Json,
 }
 
-fn speed(text: &str) -> Result<f64, String> {
+fn speed(text: &str) -> Result<Pace, String> {
+    if text == "max" {
+        return Ok(Pace::Virtual);
+    }
     match text.parse::<f64>() {
-        Ok(n) if n.is_finite() && (0.01..=100_000.0).contains(&n) => Ok(n),
-        _ => Err("expected a number from 0.01 to 100000".to_owned()),
+        Ok(n) if n.is_finite() && (0.01..=100_000.0).contains(&n) => Ok(Pace::Times(n)),
+        _ => Err("expected a number from 0.01 to 100000, or max".to_owned()),
     }
 }
 
@@ -68,23 +83,30 @@ pub(super) fn main(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
     if let Some(filter) = &args.log_level {
         crate::observe::logs::init(filter, crate::observe::LogFormat::Pretty)?;
     }
-    let pace = match (args.serve || args.real_time, args.speed) {
-        (true, _) => Pace::Real,
-        (false, Some(n)) => Pace::Times(n),
-        (false, None) => Pace::Virtual,
+    let shows = args.output == Output::Text;
+    let pace = match args.speed {
+        _ if args.serve || args.real_time => Pace::Real,
+        Some(pace) => pace,
+        None if shows && screen::is_terminal() => Pace::Times(FOR_PEOPLE),
+        None => Pace::Virtual,
     };
     let runtime = match pace {
         Pace::Real if args.serve => tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?,
         Pace::Real => tokio::runtime::Builder::new_current_thread().enable_all().build()?,
         Pace::Virtual | Pace::Times(_) => tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?,
     };
-    let text = args.output == Output::Text;
-    let result = runtime.block_on(stage::play(&scenario, args.seed, pace, args.serve, text))?;
+    // Logs on the same terminal would be written into the block.
+    let has_block = args.log_level.is_none() || !std::io::stderr().is_terminal();
+    let is_skippable = shows && has_block && screen::is_terminal() && matches!(pace, Pace::Times(_));
+    let skip = if is_skippable { Skip::on_enter() } else { None };
+    let open = |has_block| Screen::open(has_block, skip.clone().unwrap_or_default());
+    let interrupted = serve::interrupted()?;
+    let play = Play { seed: args.seed, pace, serve: args.serve, with_service: !args.no_service };
+    let result = runtime.block_on(stage::play(&scenario, play, shows.then(|| open(has_block)), skip.clone(), &interrupted))?;
     runtime.shutdown_timeout(Duration::from_secs(1));
-    let mut out = std::io::stdout().lock();
     match args.output {
-        Output::Text => result.write_text(&mut out)?,
-        Output::Json => result.write_json(&mut out)?,
+        Output::Text => result.print(&mut open(false)),
+        Output::Json => result.write_json(&mut std::io::stdout().lock())?,
     }
     Ok(if result.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -8,16 +8,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     controller::Spawner,
+    domain::seconds,
+    observe::Endpoints,
     sim::{World, http, kube::EmbeddedKube},
 };
 
 /// What listens on loopback, and what a person can do with it. What is said goes to standard error: standard output is for the drains and
 /// the summary.
 pub(super) struct Guide {
-    _servers: [http::Server; 2],
+    servers: [http::Server; 2],
     kubeconfig: PathBuf,
-    text: String,
 }
+
+/// What the embedded AWS takes for credentials.
+const CREDENTIALS: &str = "AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x AWS_DEFAULT_REGION=eu-west-1";
 
 impl Guide {
     /// Has both servers listen, and says where.
@@ -29,23 +33,63 @@ impl Guide {
         let kube = world.kube.serve(listener, spawner).context("cannot serve the embedded Kubernetes")?;
         let kubeconfig = std::env::temp_dir().join(format!("sundown-simulate-{}.kubeconfig", address.port()));
         std::fs::write(&kubeconfig, EmbeddedKube::kubeconfig(address)).with_context(|| format!("cannot write {}", kubeconfig.display()))?;
-        let text = format!(
-            "Kubernetes listens: export KUBECONFIG={}; kubectl get nodes,pods -A\n\
-             AWS listens: export AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x AWS_DEFAULT_REGION=eu-west-1 AWS_ENDPOINT_URL={}; aws autoscaling describe-auto-scaling-groups\n\
-             Version 1 of the aws CLI wants `aws --endpoint-url URL sqs ...` for queues.\n\
-             Ctrl-C ends it.\n",
-            kubeconfig.display(),
-            aws.url()
-        );
-        let guide = Self { _servers: [aws, kube], kubeconfig, text };
+        let guide = Self { servers: [aws, kube], kubeconfig };
         guide.say();
         Ok(guide)
     }
 
     /// Says where they listen.
-    pub(super) fn say(&self) {
-        writeln!(std::io::stderr(), "{}", self.text).ok();
+    fn say(&self) {
+        let [aws, _] = &self.servers;
+        let (kubeconfig, url) = (self.kubeconfig.display(), aws.url());
+        tell(&format!(
+            "Kubernetes listens: export KUBECONFIG={kubeconfig}; kubectl get nodes,pods -A\n\
+             AWS listens: export {CREDENTIALS} AWS_ENDPOINT_URL={url}; aws autoscaling describe-auto-scaling-groups\n\
+             Version 1 of the aws CLI wants `aws --endpoint-url URL sqs ...` for queues.\n\
+             Ctrl-C ends it.\n"
+        ));
     }
+
+    /// Serves the metrics of the service on loopback, and says where.
+    pub(super) async fn serve_metrics(&self, endpoints: &Endpoints, spawner: &Spawner, stop: CancellationToken) -> anyhow::Result<()> {
+        let any = (std::net::Ipv4Addr::LOCALHOST, 0).into();
+        let address = endpoints.serve_metrics(any, spawner, stop).await.context("cannot listen on loopback")?;
+        tell(&format!("Metrics of the service: curl http://{address}/metrics\n"));
+        Ok(())
+    }
+
+    /// Says how to start a service, and waits until one receives from the queue: the scenario begins then.
+    pub(super) async fn wait_for_service(&self, world: &World, flags: &[String]) {
+        let [aws, _] = &self.servers;
+        let quoted = flags.iter().map(|flag| format!("'{}'", flag.replace('\'', "'\\''")));
+        let run: Vec<String> = [
+            format!("{CREDENTIALS} sundown run"),
+            format!("--queue-url {}", world.queue_url()),
+            format!("--cluster-name {}", world.cluster()),
+            format!("--kubeconfig {}", self.kubeconfig.display()),
+            format!("--aws-endpoint-url {}", aws.url()),
+            "--region eu-west-1".to_owned(),
+        ]
+        .into_iter()
+        .chain(quoted)
+        .collect();
+        tell(&format!("The scenario begins when a service receives from the queue. Start one in another terminal:\n{}\n", run.join(" \\\n  ")));
+        while !world.aws.counts().contains_key("sqs:ReceiveMessage") {
+            tokio::time::sleep(seconds(1)).await;
+        }
+        tell("A service receives from the queue: the scenario begins.\n");
+    }
+
+    /// The scenario is over; the servers go on.
+    pub(super) fn say_over(&self, at_rest: bool) {
+        let how = if at_rest { "everything has come to rest" } else { "not everything has come to rest before its end" };
+        tell(&format!("The scenario is over: {how}. Both servers go on listening; Ctrl-C ends it with the summary.\n"));
+        self.say();
+    }
+}
+
+fn tell(text: &str) {
+    writeln!(std::io::stderr(), "{text}").ok();
 }
 
 impl Drop for Guide {
@@ -55,14 +99,17 @@ impl Drop for Guide {
     }
 }
 
-/// Is cancelled by the first Ctrl-C (or SIGTERM); a second one ends the process at once.
+/// Is cancelled by the first Ctrl-C (or SIGTERM); a second one ends the process at once. Signals have a thread of their own: however much
+/// a large scenario computes, they are heard. Not to be called inside a runtime.
 pub(super) fn interrupted() -> anyhow::Result<CancellationToken> {
-    let mut int = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    let mut term = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let (mut int, mut term) = {
+        let _entered = runtime.enter();
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
+    };
     let token = CancellationToken::new();
     let told = token.clone();
-    // It lives as long as the process.
-    drop(tokio::spawn(async move {
+    let listen = async move {
         for turn in 0.. {
             tokio::select! {
                 biased;
@@ -74,6 +121,8 @@ pub(super) fn interrupted() -> anyhow::Result<CancellationToken> {
             }
             told.cancel();
         }
-    }));
+    };
+    // It lives as long as the process.
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || runtime.block_on(listen)).context("cannot listen for signals")?;
     Ok(token)
 }

@@ -5,17 +5,18 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    pace::{Pace, hold_back},
+    pace::{Pace, Skip, hold_back},
     scenario::{Event, Instances, Kind, Scenario, ScenarioError, Workload},
+    screen::Screen,
     serve::Guide,
-    summary::Summary,
-    view::View,
+    summary::{End, Summary},
+    view::{View, count},
 };
 use crate::{
     config::{Config, RunArgs},
     controller::{self, Board, Clock, Parts, Random, Spawner},
     domain::{Moment, MomentExt, seconds},
-    observe::{Loops, Metrics, Readiness},
+    observe::{Endpoints, Loops, Metrics, Readiness},
     sim::{
         GROUP_LABEL, World, WorldSettings,
         aws::{GroupSpec, HookResult, HookSpec, LifecycleState, Member, SpotAction, State},
@@ -30,8 +31,36 @@ const SETTLE: Duration = seconds(180);
 /// How often it is looked whether everything is at rest.
 const LOOK: Duration = seconds(1);
 
-/// Plays the scenario to its end and says how it went.
-pub(super) async fn play(scenario: &Scenario, seed: u64, pace: Pace, serve: bool, show: bool) -> anyhow::Result<Summary> {
+/// How a scenario is played.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Play {
+    pub(super) seed: u64,
+    pub(super) pace: Pace,
+    /// Both servers listen on loopback.
+    pub(super) serve: bool,
+    /// The service is started; else a person starts one.
+    pub(super) with_service: bool,
+}
+
+/// What plays: the world, and the service in it.
+struct Cast {
+    world: World,
+    /// The drains of the service; `None`: a person started the service.
+    board: Option<Board>,
+    clock: Clock,
+    begun: Moment,
+}
+
+/// Plays the scenario to its end, or until it is interrupted, and says how it went. `screen`: where the timeline is shown; `skip`: whether
+/// a person may go to its end.
+pub(super) async fn play(
+    scenario: &Scenario,
+    play: Play,
+    screen: Option<Screen>,
+    skip: Option<Skip>,
+    interrupted: &CancellationToken,
+) -> anyhow::Result<Summary> {
+    let Play { seed, pace, .. } = play;
     let clock = match pace {
         Pace::Virtual | Pace::Times(_) => Clock::starting_at(BEGINNING.parse::<Moment>()?),
         Pace::Real => Clock::system(),
@@ -39,51 +68,66 @@ pub(super) async fn play(scenario: &Scenario, seed: u64, pace: Pace, serve: bool
     let spawner = Spawner::new();
     let world = World::start(WorldSettings { join_after: seconds(25), ..WorldSettings::seeded(seed) }, clock, &spawner);
     let config = Arc::new(config(&world, scenario)?);
-    // In virtual time nobody sees Ctrl-C in time, and a simulation is over in seconds.
-    let interrupted = if pace == Pace::Real { super::serve::interrupted()? } else { CancellationToken::new() };
     build(&world, scenario);
-    let guide = if serve { Some(Guide::listen(&world, &spawner).await?) } else { None };
-    match pace {
-        Pace::Real => settle_at_once(&world).await,
-        Pace::Virtual | Pace::Times(_) => tokio::time::sleep(SETTLE).await,
-    }
+    let guide = if play.serve { Some(Guide::listen(&world, &spawner).await?) } else { None };
+    let settle = async {
+        match pace {
+            Pace::Real => settle_at_once(&world).await,
+            Pace::Virtual | Pace::Times(_) => tokio::time::sleep(SETTLE).await,
+        }
+    };
+    interrupted.run_until_cancelled(settle).await;
     if let Pace::Times(n) = pace {
-        hold_back(n);
+        hold_back(n, skip.clone().unwrap_or_default());
     }
-    let (board, shutdown) = (Board::default(), CancellationToken::new());
-    let metrics = Arc::new(Metrics::new(&controller::words()));
-    let service = spawner.spawn(controller::serve(Parts {
+    let shutdown = CancellationToken::new();
+    let (board, service) = if play.with_service {
+        let board = Board::default();
+        let parts = parts(config, &world, clock, Random::seeded(seed), &spawner, board.clone(), shutdown.clone());
+        if let Some(guide) = &guide {
+            let endpoints = Endpoints { metrics: Arc::clone(&parts.metrics), loops: parts.loops.clone(), readiness: parts.readiness.clone() };
+            guide.serve_metrics(&endpoints, &spawner, shutdown.clone()).await?;
+        }
+        (Some(board), Some(spawner.spawn(controller::serve(parts))))
+    } else {
+        if let Some(guide) = &guide {
+            interrupted.run_until_cancelled(guide.wait_for_service(&world, &scenario.flags)).await;
+        }
+        (None, None)
+    };
+    let cast = Cast { world, board, clock, begun: clock.now() };
+    let mut view = View::new(screen, cast.begun, pace, skip.as_ref());
+    let at_rest = interrupted.run_until_cancelled(course(scenario, &cast, &mut view)).await;
+    view.finish();
+    let (ended, by_hand) = (clock.now(), at_rest.is_none());
+    if let (Some(guide), Some(at_rest)) = (&guide, at_rest) {
+        guide.say_over(at_rest);
+        interrupted.cancelled().await;
+    }
+    shutdown.cancel();
+    if let Some(service) = service {
+        // Not for as long as its long poll: the queue ends with it.
+        tokio::time::timeout(seconds(3), service).await.ok();
+    }
+    let end = End { begun: cast.begun, ended, at_rest: at_rest == Some(true), by_hand };
+    Ok(Summary::of(scenario, seed, end, cast.board.as_ref(), &cast.world))
+}
+
+fn parts(config: Arc<Config>, world: &World, clock: Clock, random: Random, spawner: &Spawner, board: Board, shutdown: CancellationToken) -> Parts {
+    Parts {
         config,
         kube: world.kube.client_as("sundown"),
         aws: world.aws.sdk_config(),
         clock,
-        random: Random::seeded(seed),
+        random,
         spawner: spawner.clone(),
-        metrics: Arc::clone(&metrics),
+        metrics: Arc::new(Metrics::new(&controller::words())),
         loops: Loops::new(clock),
         readiness: Readiness::default(),
-        board: board.clone(),
+        board,
         outlets: controller::Outlets::default(),
-        shutdown: shutdown.clone(),
-    }));
-    let begun = clock.now();
-    let mut view = View::new(show, begun);
-    let at_rest = tokio::select! {
-        biased;
-        () = interrupted.cancelled() => false,
-        at_rest = course(scenario, &world, &board, clock, begun, &mut view) => at_rest,
-    };
-    view.finish();
-    let ended = clock.now();
-    let by_hand = interrupted.is_cancelled();
-    if let Some(guide) = guide.as_ref().filter(|_| !by_hand) {
-        guide.say();
-        interrupted.cancelled().await;
+        shutdown,
     }
-    shutdown.cancel();
-    // Not for as long as its long poll: the queue ends with it.
-    tokio::time::timeout(seconds(3), service).await.ok();
-    Ok(Summary::of(scenario, seed, (begun, ended), at_rest, by_hand, &board, &world))
 }
 
 /// In real time nobody waits for minutes until a demonstration begins: pods run and are ready as soon as they are there.
@@ -102,20 +146,22 @@ async fn settle_at_once(world: &World) {
 }
 
 /// Lets the scenario's events happen and looks on until everything has come to rest. Says whether it has.
-async fn course(scenario: &Scenario, world: &World, board: &Board, clock: Clock, begun: Moment, view: &mut View) -> bool {
+async fn course(scenario: &Scenario, cast: &Cast, view: &mut View) -> bool {
+    let Cast { world, board, clock, begun } = cast;
     let mut events = scenario.events.clone();
     events.sort_by_key(|e| e.at);
     let mut next = events.into_iter().peekable();
     let mut rest_since: Option<Moment> = None;
+    let mut interrupted = BTreeSet::new();
     loop {
         let now = clock.now();
         while next.peek().is_some_and(|e| begun.plus(e.at) <= now) {
             if let Some(event) = next.next() {
-                happen(world, &event, now.since_or_zero(begun), view);
+                interrupted.extend(happen(world, &event, now.since_or_zero(*begun), view));
             }
         }
-        view.show(&board.snapshot(), now);
-        let rest = next.peek().is_none() && is_at_rest(world, board);
+        view.show(&board.as_ref().map(Board::snapshot).unwrap_or_default(), now);
+        let rest = next.peek().is_none() && is_at_rest(world, board.as_ref(), &interrupted);
         rest_since = if rest { rest_since.or(Some(now)) } else { None };
         if rest_since.is_some_and(|since| now >= since.plus(seconds(5))) {
             return true;
@@ -129,28 +175,34 @@ async fn course(scenario: &Scenario, world: &World, board: &Board, clock: Clock,
 }
 
 /// Every drain is over, every lifecycle action has ended, no message waits, every interrupted instance is gone.
-fn is_at_rest(world: &World, board: &Board) -> bool {
-    let drained = board.snapshot();
+fn is_at_rest(world: &World, board: Option<&Board>, interrupted: &BTreeSet<String>) -> bool {
     let queue = world.aws.queue(world.queue());
     let open = world.aws.actions().iter().any(|a| a.end.is_none());
     let gone = |id: &str| world.aws.instance(id).is_none_or(|i| i.state == State::Terminated || i.state == State::Stopped);
-    !open && queue.is_none_or(|q| q.visible + q.in_flight == 0) && drained.values().all(|r| r.drained.is_some() && gone(&r.instance))
+    let is_over = match board {
+        Some(board) => board.snapshot().values().all(|r| r.drained.is_some() && gone(&r.instance)),
+        None => interrupted.iter().all(|id| gone(id)),
+    };
+    !open && queue.is_none_or(|q| q.visible + q.in_flight == 0) && is_over
 }
 
-fn happen(world: &World, event: &Event, at: Duration, view: &mut View) {
+/// Lets an event happen. Says which instances it ends.
+fn happen(world: &World, event: &Event, at: Duration, view: &mut View) -> Vec<String> {
     let mut all = |some: &Option<Instances>, what: &str, act: &dyn Fn(&str)| {
-        let Some(some) = some else { return };
+        let Some(some) = some else { return Vec::new() };
         let ids = chosen(world, some);
         for id in &ids {
             act(id);
         }
         let short = if ids.len() < some.count { format!(", not {}: no more are in service", some.count) } else { String::new() };
-        view.say(at, &format!("{what} {} {} of `{}`{short}", ids.len(), if ids.len() == 1 { "instance" } else { "instances" }, some.group));
+        view.say(at, &format!("{what} {} of `{}`{short}", count(ids.len() as u64, "instance"), some.group));
+        ids
     };
-    all(&event.scale_in, "Auto Scaling terminates", &|id| world.aws.terminate(id, true));
-    all(&event.spot, "EC2 reclaims in two minutes", &|id| world.aws.spot_interruption(id, SpotAction::Terminate));
+    let mut ended = all(&event.scale_in, "Auto Scaling terminates", &|id| world.aws.terminate(id, true));
+    ended.extend(all(&event.spot, "EC2 reclaims in two minutes", &|id| world.aws.spot_interruption(id, SpotAction::Terminate)));
     all(&event.rebalance, "EC2 recommends to rebalance", &|id| world.aws.rebalance_recommendation(id));
-    all(&event.stop, "Somebody stops", &|id| world.aws.stop(id));
+    ended.extend(all(&event.stop, "Somebody stops", &|id| world.aws.stop(id)));
+    ended
 }
 
 /// Which instances an event is about.

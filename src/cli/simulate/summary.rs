@@ -4,11 +4,15 @@ use std::{collections::BTreeMap, io};
 
 use serde::Serialize;
 
-use super::scenario::Scenario;
+use super::{
+    lines::{Line, Style},
+    scenario::Scenario,
+    screen::Screen,
+};
 use crate::{
     controller::{BlockedFor, Board, NodeReport},
     domain::{Moment, MomentExt, NodeName},
-    sim::World,
+    sim::{World, kube::PodView},
 };
 
 /// How a simulation went. The same seed gives the same bytes.
@@ -26,6 +30,9 @@ pub(super) struct Summary {
     nodes: Vec<NodeSummary>,
     hooks: Vec<HookSummary>,
     calls: Calls,
+    /// A service of the person's own drained: nothing is known of its drains.
+    #[serde(skip)]
+    has_service: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -43,8 +50,10 @@ struct NodeSummary {
     refusals: u64,
     deletes: u64,
     forced: Vec<String>,
-    /// Which pod was blocked, by what and how long: the longest first.
+    /// Which pod was blocked, by what and how long: the longest first. A block that is not over counts to the end of the run.
     blocked: Vec<BlockedFor>,
+    /// Pods that were left when the drain ended, or that are left of one that is not over.
+    pods_left: Vec<String>,
     heartbeats: u64,
     completed_with: Vec<&'static str>,
 }
@@ -64,17 +73,25 @@ struct Calls {
     kubernetes: BTreeMap<String, u64>,
 }
 
+/// How a simulation ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct End {
+    /// When the scenario began.
+    pub(super) begun: Moment,
+    /// When it was over.
+    pub(super) ended: Moment,
+    /// Everything came to rest.
+    pub(super) at_rest: bool,
+    /// A person ended it.
+    pub(super) by_hand: bool,
+}
+
 impl Summary {
-    pub(super) fn of(
-        scenario: &Scenario,
-        seed: u64,
-        (begun, ended): (Moment, Moment),
-        at_rest: bool,
-        by_hand: bool,
-        board: &Board,
-        world: &World,
-    ) -> Self {
-        let nodes = in_order(&board.snapshot()).into_iter().map(|(name, r)| node(name, r, begun)).collect();
+    /// `board`: the drains; `None`: the service was a person's own.
+    pub(super) fn of(scenario: &Scenario, seed: u64, end: End, board: Option<&Board>, world: &World) -> Self {
+        let End { begun, ended, at_rest, by_hand } = end;
+        let drains = board.map(Board::snapshot).unwrap_or_default();
+        let nodes = in_order(&drains).into_iter().map(|(name, r)| node(name, r, end, world)).collect();
         let actions = world.aws.actions();
         let hooks = actions.iter().map(|a| HookSummary {
             instance: a.instance.clone(),
@@ -93,6 +110,7 @@ impl Summary {
             nodes,
             hooks: hooks.collect(),
             calls: Calls { aws, kubernetes },
+            has_service: board.is_some(),
         }
     }
 
@@ -106,39 +124,77 @@ impl Summary {
         writeln!(out)
     }
 
-    pub(super) fn write_text(&self, out: &mut impl io::Write) -> io::Result<()> {
-        writeln!(out, "\n{} (seed {}): {} min {} s of simulated time\n", self.scenario, self.seed, self.seconds / 60, self.seconds % 60)?;
-        writeln!(
-            out,
-            "{:<42} {:<14} {:>9} {:>8} {:<11} {:>7} {:>6} {:>10}  {:<9} blocked",
-            "node", "kind", "cordoned", "drained", "ended", "evicted", "forced", "heartbeats", "completed"
-        )?;
-        for n in &self.nodes {
-            writeln!(
-                out,
-                "{:<42} {:<14} {:>7} s {:>6} s {:<11} {:>7} {:>6} {:>10}  {:<9} {}",
-                n.node,
-                n.kind,
-                n.cordoned_after_ms / 1000,
-                n.drained_after_ms.map_or_else(|| "-".to_owned(), |ms| (ms / 1000).to_string()),
-                n.ended,
-                n.evictions,
-                n.forced.len(),
-                n.heartbeats,
-                n.completed_with.join(" "),
-                n.blocked_text()
-            )?;
+    /// Prints it for people: a table, and what did not go as it should.
+    pub(super) fn print(&self, screen: &mut Screen) {
+        let head = format!("{} (seed {}): {} min {} s of simulated time", self.scenario, self.seed, self.seconds / 60, self.seconds % 60);
+        for line in [Line::default(), Line::of(Style::Strong, head), Line::default()] {
+            screen.print(line);
         }
-        let forced: Vec<_> = self.nodes.iter().flat_map(|n| &n.forced).map(String::as_str).collect();
-        if !forced.is_empty() {
-            writeln!(out, "\nForced by a deadline: {}", forced.join(", "))?;
+        if self.has_service {
+            for line in self.table() {
+                screen.print(line);
+            }
+        } else {
+            for hook in &self.hooks {
+                screen.print(Line::plain(format!("{}  {}: {} after {} s", hook.instance, hook.hook, hook.ended, hook.open_seconds)));
+            }
+        }
+        let of_all = |pods: fn(&NodeSummary) -> &[String]| {
+            let named = self.nodes.iter().flat_map(|n| pods(n).iter().map(move |pod| format!("{pod} ({})", short(&n.node))));
+            few(named.collect())
+        };
+        for (what, pods) in [("Forced by a deadline", of_all(|n| &n.forced)), ("Pods left", of_all(|n| &n.pods_left))] {
+            if !pods.is_empty() {
+                screen.print(Line::default());
+                screen.print_whole(&Line::of(Style::Bad, what).and(Style::Plain, format!(": {pods}")));
+            }
         }
         if !self.at_rest {
             let end = if self.by_hand { "it was ended by hand" } else { "the scenario's end" };
-            writeln!(out, "\nNot everything came to rest before {end}.")?;
+            screen.print(Line::default());
+            screen.print_whole(&Line::of(Style::Waiting, format!("Not everything came to rest before {end}.")));
         }
-        Ok(())
     }
+
+    fn table(&self) -> Vec<Line> {
+        let name = self.nodes.iter().map(|n| short(&n.node).chars().count()).max().unwrap_or_default().max(4);
+        let ended = self.nodes.iter().map(|n| n.ended.len()).max().unwrap_or_default().max(5);
+        let head = format!(
+            "{:<name$}  {:<14}  {:>8}  {:>7}  {:<ended$}  {:>7}  {:>6}  {:>10}  {:<9}  blocked",
+            "node", "kind", "cordoned", "drained", "ended", "evicted", "forced", "heartbeats", "completed"
+        );
+        let row = |n: &NodeSummary| {
+            let drained = n.drained_after_ms.map_or_else(|| "-".to_owned(), |ms| format!("{} s", ms / 1000));
+            let style = if n.ended == "empty" { Style::Good } else { Style::Bad };
+            let forced = if n.forced.is_empty() { Style::Plain } else { Style::Bad };
+            let (mut end, blocked) = (format!("  {:>10}  {:<9}", n.heartbeats, n.completed_with.join(" ")), n.blocked_text());
+            if blocked.is_empty() {
+                end.truncate(end.trim_end().len());
+            }
+            Line::plain(format!("{:<name$}  {:<14}  {:>6} s  {drained:>7}  ", short(&n.node), n.kind, n.cordoned_after_ms / 1000))
+                .and(style, format!("{:<ended$}", n.ended))
+                .and(Style::Plain, format!("  {:>7}  ", n.evictions))
+                .and(forced, format!("{:>6}", n.forced.len()))
+                .and(Style::Plain, end)
+                .and(Style::Waiting, blocked)
+        };
+        std::iter::once(Line::of(Style::Strong, head)).chain(self.nodes.iter().map(row)).collect()
+    }
+}
+
+/// So many pods are named; the JSON has all of them.
+const NAMED: usize = 20;
+
+fn few(mut names: Vec<String>) -> String {
+    let more = names.len().saturating_sub(NAMED);
+    names.truncate(NAMED);
+    let all = names.join(", ");
+    if more == 0 { all } else { format!("{all} and {more} more") }
+}
+
+/// A node's name up to its domain, which all nodes of a simulation share.
+pub(super) fn short(name: &str) -> &str {
+    name.split('.').next().unwrap_or(name)
 }
 
 impl NodeSummary {
@@ -146,14 +202,27 @@ impl NodeSummary {
         let Some(longest) = self.blocked.first() else { return String::new() };
         let others = self.blocked.len() - 1;
         let more = if others == 0 { String::new() } else { format!(", {others} more for less") };
-        format!("{} s by {} ({}){more}", longest.seconds, longest.reason, longest.pod)
+        format!("  {} s by {} ({}){more}", longest.seconds, longest.reason, longest.pod)
     }
 }
 
-fn longest_first(blocked: &[BlockedFor]) -> Vec<BlockedFor> {
-    let mut blocked: Vec<_> = blocked.iter().filter(|b| b.seconds > 0).cloned().collect();
+fn longest_first(mut blocked: Vec<BlockedFor>) -> Vec<BlockedFor> {
+    blocked.retain(|b| b.seconds > 0);
     blocked.sort_by(|a, b| b.seconds.cmp(&a.seconds).then_with(|| a.pod.cmp(&b.pod)));
     blocked
+}
+
+/// The pods that are left on a node whose drain is not over: those that no DaemonSet and no kubelet would put back there.
+fn not_drained(name: &NodeName, world: &World) -> Vec<String> {
+    let counts = |pod: &PodView| {
+        pod.node.as_deref() == Some(name.as_str())
+            && !pod.mirror
+            && pod.owner_kind.as_deref() != Some("DaemonSet")
+            && !matches!(pod.phase.as_str(), "Succeeded" | "Failed")
+    };
+    let mut all: Vec<String> = world.kube.pods().iter().filter(|pod| counts(pod)).map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
+    all.sort();
+    all
 }
 
 /// In the order in which they were cordoned; then `ip-10-0-0-9` before `ip-10-0-0-10`.
@@ -163,19 +232,20 @@ pub(super) fn in_order(drains: &BTreeMap<NodeName, NodeReport>) -> Vec<(&NodeNam
     all
 }
 
-fn node(name: &NodeName, r: &NodeReport, begun: Moment) -> NodeSummary {
+fn node(name: &NodeName, r: &NodeReport, end: End, world: &World) -> NodeSummary {
     NodeSummary {
         node: name.to_string(),
         instance: r.instance.clone(),
         kind: r.kind,
-        cordoned_after_ms: r.cordoned.since_or_zero(begun).as_millis(),
+        cordoned_after_ms: r.cordoned.since_or_zero(end.begun).as_millis(),
         drained_after_ms: r.drained.map(|at| at.since_or_zero(r.cordoned).as_millis()),
         ended: r.phase,
         evictions: r.evictions,
         refusals: r.refusals,
         deletes: r.deletes,
         forced: r.forced.clone(),
-        blocked: longest_first(&r.blocked_for),
+        blocked: longest_first(r.blocked_until(end.ended)),
+        pods_left: if r.drained.is_some() { r.left_at_end.clone() } else { not_drained(name, world) },
         heartbeats: r.heartbeats,
         completed_with: r.completed.clone(),
     }

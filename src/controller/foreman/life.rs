@@ -234,7 +234,7 @@ impl Foreman {
                     self.term.hooks.forget(&owed);
                 }
             }
-            self.term.board.ended(name, "void", self.term.clock.now());
+            self.term.board.ended(name, "void", &[], self.term.clock.now());
             let took = self.term.clock.now().since_or_zero(course.take_up);
             self.term.metrics.drain_ended(crate::observe::DrainEnd::Void, took);
             self.term.metrics.drain_of_ended(course.kind, &course.place, took, false);
@@ -377,7 +377,7 @@ impl Foreman {
         let accepted = course.taken.iter().map(|t| t.accepted).min();
         let took = now.since_or_zero(accepted.unwrap_or(course.take_up));
         course.span.in_scope(|| info!(outcome = outcome.as_str(), ?took, left = list(outcome.left()), "Drain ended."));
-        self.term.board.ended(name, outcome.as_str(), now);
+        self.term.board.ended(name, outcome.as_str(), outcome.left(), now);
         self.told_end(name, outcome, took);
         if let Some(trace) = self.trace(name) {
             trace.ended(now, outcome.as_str(), outcome.left());
