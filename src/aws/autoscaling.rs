@@ -12,7 +12,7 @@ use aws_smithy_runtime_api::{
 use aws_smithy_types::config_bag::ConfigBag;
 
 use super::{Api, AwsError, call::Caller};
-use crate::domain::{GroupName, HookDescription, HookName, OwedHook};
+use crate::domain::{GroupName, HookDescription, HookName, OwedHook, Transition};
 
 /// How long a call may take.
 pub(super) const LIMIT: Duration = Duration::from_secs(11);
@@ -121,11 +121,14 @@ impl AutoScaling {
         self.caller.call(Api::CompleteLifecycleAction, &object(owed), limit.min(LIMIT), call).await.map(drop)
     }
 
-    /// DescribeLifecycleHooks: all hooks of a group (50 at most). A group that does not exist fails with [`super::Advice::Gone`].
-    pub async fn describe_hooks(&self, group: &GroupName) -> Result<Vec<HookDescription>, AwsError> {
+    /// DescribeLifecycleHooks: all hooks of a group (50 at most), each with its transition; that is
+    /// `None` where AWS names one that this version does not know. A group that does not exist fails
+    /// with [`super::Advice::Gone`].
+    pub async fn describe_hooks(&self, group: &GroupName) -> Result<Vec<(HookDescription, Option<Transition>)>, AwsError> {
         let request = self.client.describe_lifecycle_hooks().auto_scaling_group_name(group.as_str());
         let answer = self.caller.call(Api::DescribeLifecycleHooks, group.as_str(), LIMIT, request.send()).await?;
-        Ok(answer.lifecycle_hooks.unwrap_or_default().iter().filter_map(description).collect())
+        let described = |hook| Some((description(hook)?, transition(hook)));
+        Ok(answer.lifecycle_hooks.unwrap_or_default().iter().filter_map(described).collect())
     }
 
     /// DescribeAutoScalingGroups of up to 100 groups by name, without their instances. Groups that do not exist are left out;
@@ -168,4 +171,9 @@ pub(super) fn description(hook: &aws_sdk_autoscaling::types::LifecycleHook) -> O
     // "The maximum is 172800 seconds (48 hours) or 100 times HeartbeatTimeout, whichever is smaller."
     let global_timeout = seconds(hook.global_timeout()).unwrap_or_else(|| (heartbeat_timeout * 100).min(Duration::from_hours(48)));
     Some(HookDescription { hook: HookName::from(hook.lifecycle_hook_name()?), heartbeat_timeout, global_timeout })
+}
+
+/// `None` for a transition that is neither a launch nor a termination.
+pub(super) fn transition(hook: &aws_sdk_autoscaling::types::LifecycleHook) -> Option<Transition> {
+    [Transition::Launching, Transition::Terminating].into_iter().find(|t| Some(t.as_str()) == hook.lifecycle_transition())
 }

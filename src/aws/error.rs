@@ -39,6 +39,12 @@ fn in_parentheses(code: &str) -> String {
 }
 
 impl AwsError {
+    /// A policy forbids the call. Not so for credentials that are missing, expired or wrong.
+    #[must_use]
+    pub const fn is_forbidden(&self) -> bool {
+        matches!(self.outcome, Outcome::Denied)
+    }
+
     /// What to do about it.
     #[must_use]
     pub const fn advice(&self) -> Advice {

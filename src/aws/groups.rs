@@ -6,50 +6,9 @@ use aws_sdk_autoscaling::types::{AutoScalingGroup, Filter, LifecycleHook};
 
 use super::{
     Api, AutoScaling, AwsError, HookResult,
-    autoscaling::{LIMIT, PAGES, description},
+    autoscaling::{LIMIT, PAGES, description, transition},
 };
-use crate::domain::{GroupName, HookName};
-
-/// What a lifecycle hook waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Transition {
-    /// The launch of an instance.
-    Launching,
-    /// Its termination.
-    Terminating,
-}
-
-impl Transition {
-    /// As AWS writes it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Launching => "autoscaling:EC2_INSTANCE_LAUNCHING",
-            Self::Terminating => "autoscaling:EC2_INSTANCE_TERMINATING",
-        }
-    }
-
-    /// The word for people.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Launching => "launch",
-            Self::Terminating => "terminate",
-        }
-    }
-
-    /// The lifecycle states of instances that such a hook keeps waiting (Auto Scaling API reference, `LifecycleState`). `Warmed:Pending:Wait` is
-    /// both: of an instance that is launched into a warm pool, and of one that a terminate hook holds on its way back there.
-    #[must_use]
-    pub fn holds(self, state: &str) -> bool {
-        match self {
-            Self::Launching => matches!(state, "Pending:Wait" | "Warmed:Pending:Wait"),
-            Self::Terminating => {
-                matches!(state, "Terminating:Wait" | "Warmed:Terminating:Wait" | "Warmed:Pending:Wait" | "ReplacingRootVolume:Wait")
-            }
-        }
-    }
-}
+use crate::domain::{GroupName, HookName, Transition};
 
 /// Which groups are looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -227,7 +186,7 @@ fn group(described: AutoScalingGroup) -> Option<Group> {
 /// `None` for a transition that is neither a launch nor a termination.
 fn hook(described: &LifecycleHook) -> Option<Hook> {
     let timing = description(described)?;
-    let transition = [Transition::Launching, Transition::Terminating].into_iter().find(|t| Some(t.as_str()) == described.lifecycle_transition())?;
+    let transition = transition(described)?;
     // AWS's own default.
     let default_result = if described.default_result() == Some("CONTINUE") { HookResult::Continue } else { HookResult::Abandon };
     Some(Hook {

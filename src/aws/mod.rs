@@ -32,7 +32,7 @@ pub use config::{BadBundle, Options, Unusable, load, load_watched};
 pub use ec2::Ec2;
 pub use error::{Advice, AwsError};
 pub use event_bridge::{EventBridge, PutEvent, RuleFacts, TargetFacts};
-pub use groups::{Group, GroupFilter, Hook, Transition};
+pub use groups::{Group, GroupFilter, Hook};
 pub use hosts::{Hosts, Proxy};
 pub use lookup::{DnsLookup, GroupLookup, HookLookup, InstanceLookup, LookupError, Lookups};
 pub use queue::{EntryFailure, Message, Queue, QueueAttributes, Receipt};

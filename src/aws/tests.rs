@@ -169,8 +169,8 @@ async fn hooks_and_groups_are_read_with_their_defaults() {
         }
     });
     let hooks = clients.autoscaling().describe_hooks(&"asg".into()).await.unwrap();
-    assert_eq!((hooks[0].heartbeat_timeout, hooks[0].global_timeout), (seconds(300), seconds(30_000)));
-    assert_eq!((hooks[1].heartbeat_timeout, hooks[1].global_timeout), (seconds(3600), seconds(172_800)));
+    let timeouts: Vec<_> = hooks.iter().map(|(h, _)| (h.heartbeat_timeout, h.global_timeout)).collect();
+    assert_eq!(timeouts, [(seconds(300), seconds(30_000)), (seconds(3600), seconds(172_800))]);
     let groups = clients.autoscaling().describe_groups(&[GroupName::from("asg"), "other".into()]).await.unwrap();
     assert_eq!((groups.len(), groups[0].tags["kubernetes.io/cluster/c"].as_str()), (1, "owned"));
 }

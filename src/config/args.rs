@@ -104,9 +104,10 @@ pub struct QueueArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Ours or not")]
 pub struct OursArgs {
-    /// Name of a lifecycle hook that is ours, with the wildcards * and ?; repeatable (in the variable: separated by commas). EKS's own
-    /// `Terminate-LC-Hook` and `Launch-LC-Hook` are ours only where they are named in full. Launch hooks matched by an explicit one (`*`
-    /// alone is none) are answered CONTINUE whatever their group's tags say
+    /// Name of a lifecycle hook that is ours, with the wildcards * and ?; repeatable (in the variable: separated by commas). The default
+    /// `*` goes by the hooks of each group and by transition: where a name starts with `sundown`, those hooks alone are ours, else all
+    /// but EKS's. EKS's own `Terminate-LC-Hook` and `Launch-LC-Hook` are ours only where they are named in full. Launch hooks matched by
+    /// an explicit one (`*` alone is none) are answered CONTINUE whatever their group's tags say
     #[arg(long, env = "SUNDOWN_LIFECYCLE_HOOK", value_name = "GLOB", value_delimiter = ',', default_value = d::LIFECYCLE_HOOK)]
     pub lifecycle_hook: Vec<String>,
     /// Label selector of the nodes that are ours to drain; others are never written to. The default leaves those of Karpenter and of EKS

@@ -4,7 +4,7 @@
 pub const MAX_POLLERS: &str = "16";
 /// `--max-held`.
 pub const MAX_HELD: &str = "10000";
-/// `--lifecycle-hook`: every hook but EKS's own.
+/// `--lifecycle-hook`: nobody has named a hook, so that the hooks of each group decide.
 pub const LIFECYCLE_HOOK: &str = "*";
 /// `--node-selector`: nodes of Karpenter and of EKS Auto Mode are drained by those.
 pub const NODE_SELECTOR: &str = "!karpenter.sh/nodepool,eks.amazonaws.com/compute-type!=auto";

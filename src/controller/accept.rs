@@ -99,6 +99,7 @@ pub(super) async fn accept(
             margin: if interruption.kind() == Kind::Spot { term.config.drain.spot_deadline_margin } else { term.config.drain.deadline_margin },
             compat: term.config.drain.compat,
             drain_timeout: term.config.drain.timeout,
+            unconfirmed: verdict.claim == triage::HookClaim::Undecided,
         };
         let (body, joins) = match record::accept(&node, interruption, skew.to_aws(now), &options) {
             record::Accept::Patch { body, joins, .. } => (body, joins),

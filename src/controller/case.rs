@@ -9,6 +9,7 @@ use tracing::{debug, info, warn};
 use super::{
     accept::{self, Accepted},
     claims,
+    hook_claims,
     context::{Backoff, Term},
     foreman::Word,
     hooks::{First, Proof},
@@ -20,7 +21,7 @@ use crate::{
     domain::{InstanceFacts, Interruption, Moment, MomentExt, Node, OwedHook, seconds},
     observe::MessageOutcome,
     record,
-    triage::{BeatAnswer, GroupAnswer, HookAnswer, InstanceAnswer, Knowledge, Question, Reason, Verdict, triage},
+    triage::{BeatAnswer, GroupAnswer, HookAnswer, HooksAnswer, InstanceAnswer, Knowledge, Question, Reason, Verdict, triage},
 };
 
 /// What becomes of the message. Of several interruptions in one message the last in this order counts.
@@ -40,6 +41,7 @@ enum Learnt {
     Namesakes(Vec<InstanceFacts>),
     Group(GroupAnswer),
     Hook(HookAnswer),
+    Hooks(HooksAnswer),
     Beat(BeatAnswer),
     Listed(Moment, Vec<Arc<Node>>),
     /// Could not be asked; it is tried again after a pause.
@@ -133,6 +135,7 @@ impl Case {
                     // Accepted, or failed once: either way the others of the burst need not wait for it any longer.
                     self.undecided = None;
                     if let Some(accepted) = result {
+                        self.warn_of_guess(Some(&accept.node));
                         return self.accepted(accepted);
                     }
                     // What was seen may be gone by now: it is looked for anew.
@@ -205,6 +208,7 @@ impl Case {
             Learnt::Namesakes(all) => self.known.namesakes = Some(all),
             Learnt::Group(answer) => self.known.group = Some(answer),
             Learnt::Hook(answer) => self.known.hook = Some(answer),
+            Learnt::Hooks(answer) => self.known.hooks = Some(answer),
             Learnt::Beat(answer) => self.known.beat = Some(answer),
             Learnt::Listed(at, nodes) => {
                 let ours = |n: &Arc<Node>| {
@@ -341,6 +345,7 @@ impl Case {
     async fn complete(&mut self, owed: OwedHook, outcome: MessageOutcome) -> Fate {
         self.undecided = None;
         let kind = self.interruption.kind();
+        self.warn_of_guess(None);
         match outcome {
             MessageOutcome::LaunchAnswered => warn!(
                 instance = %owed.key.instance, group = %owed.key.group, hook = %owed.key.hook,
@@ -355,6 +360,10 @@ impl Case {
         }
         self.term.metrics.message(Some(kind), outcome);
         Fate::Delete
+    }
+
+    fn warn_of_guess(&self, node: Option<&Node>) {
+        hook_claims::warn_of_guess(&self.term, &self.interruption, self.known.hooks.as_ref(), node);
     }
 
     fn accepted(&mut self, accepted: Accepted) -> Fate {
@@ -416,6 +425,7 @@ fn ask(term: Term, interruption: Interruption, event: Moment, question: Question
             Question::Hook(group, hook) => {
                 heard(term.lookups.hooks.get(group, hook).await, |d| Learnt::Hook(d.map_or(HookAnswer::NoSuchHook, HookAnswer::Described)))
             }
+            Question::Hooks(group) => hook_claims::ask(&term, group).await.map_or(Learnt::Nothing, Learnt::Hooks),
             // A heartbeat is a write: a dry run sends none, and takes the answer for one that does not come.
             Question::Beat(_) if dry => Learnt::Nothing,
             Question::Beat(key) => {

@@ -10,6 +10,7 @@ mod accept;
 mod board;
 mod case;
 mod claims;
+mod hook_claims;
 mod context;
 mod counting;
 mod dead_letters;

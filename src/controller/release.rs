@@ -6,6 +6,7 @@ use tokio::sync::watch;
 use tracing::{Instrument, info, warn};
 
 use super::{
+    hook_claims,
     context::{Backoff, Term},
     departed::Departure,
     foreman::{Course, Word},
@@ -38,6 +39,14 @@ struct Release {
     done: BTreeSet<OwedHook>,
     /// Lifecycle actions that drains of other Nodes of the instance owe too.
     shared: BTreeSet<OwedHook>,
+}
+
+/// What became of a hook that was to be completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Served {
+    Ended(Completion),
+    /// It turned out to be somebody else's.
+    NotOurs,
 }
 
 /// What became of the writing.
@@ -165,7 +174,8 @@ impl Release {
                 self.term.hooks.forget(hook);
             }
         } else {
-            self.complete(owed).await;
+            let record = self.record.clone();
+            self.complete(owed, &record).await;
         }
         if !self.node_gone {
             self.node_gone = self.write().await == Written::NodeGone;
@@ -173,19 +183,21 @@ impl Release {
         self.term.tell(Word::Released { node: self.name.clone(), uid: self.uid.clone(), node_gone: self.node_gone });
     }
 
-    async fn complete(&mut self, owed: Vec<OwedHook>) {
+    /// Completes what `record` owes.
+    async fn complete(&mut self, owed: Vec<OwedHook>, record: &Record) {
         let owed: Vec<_> = owed.into_iter().filter(|o| self.done.insert(o.clone())).collect();
-        let completions = owed.iter().map(|o| self.term.hooks.complete(o, self.event_of(o)));
+        let completions = owed.iter().map(|o| self.complete_one(o, record.is_unconfirmed(&o.key)));
         let results = futures::future::join_all(completions).await;
         let over = owed.iter().zip(&results).filter(|(_, result)| result.is_some()).map(|(owed, _)| owed.clone()).collect();
         self.term.tell(Word::HooksOver { node: self.name.clone(), uid: self.uid.clone(), hooks: over });
         for (owed, result) in owed.iter().zip(results) {
             let (reason, text) = match result {
-                Some(Completion::Accepted) => (EventReason::LifecycleCompleted, "completed with CONTINUE"),
-                Some(Completion::Gone) => (EventReason::LifecycleOver, "was over already"),
+                Some(Served::Ended(Completion::Accepted)) => (EventReason::LifecycleCompleted, "completed with CONTINUE"),
+                Some(Served::Ended(Completion::Gone)) => (EventReason::LifecycleOver, "was over already"),
+                Some(Served::NotOurs) => (EventReason::HookNotOurs, "is left to its owner: the group has a hook whose name starts with sundown"),
                 None => continue,
             };
-            self.term.board.completed(&self.name, result == Some(Completion::Accepted));
+            self.term.board.completed(&self.name, result == Some(Served::Ended(Completion::Accepted)));
             self.term.note(EventNote {
                 about: About::Node(self.name.clone()),
                 severity: Severity::Normal,
@@ -193,6 +205,15 @@ impl Release {
                 message: format!("Lifecycle hook {} of {} {text}", owed.key.hook, owed.key.instance),
             });
         }
+    }
+
+    /// `None`: the term ended. `unconfirmed`: whether it is ours is found out first.
+    async fn complete_one(&self, owed: &OwedHook, unconfirmed: bool) -> Option<Served> {
+        if unconfirmed && !hook_claims::is_ours(&self.term, owed).await {
+            self.term.hooks.forget(owed);
+            return Some(Served::NotOurs);
+        }
+        self.term.hooks.complete(owed, self.event_of(owed)).await.map(Served::Ended)
     }
 
     fn event_of(&self, owed: &OwedHook) -> Moment {
@@ -235,7 +256,7 @@ impl Release {
             let more: Vec<_> = self.term.owed(&record, &self.instance).into_iter().filter(|o| !self.done.contains(o)).collect();
             let owed_any = !self.done.is_empty() || !more.is_empty();
             if !self.put_back && !more.is_empty() {
-                self.complete(more).await;
+                self.complete(more, &record).await;
                 fresh = self.read().await;
                 continue;
             }

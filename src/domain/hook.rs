@@ -91,3 +91,44 @@ pub struct HookDescription {
     /// `GlobalTimeout`: how long AWS waits in all: min(48 h, 100 × HeartbeatTimeout).
     pub global_timeout: Duration,
 }
+
+/// What a lifecycle hook waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Transition {
+    /// The launch of an instance.
+    Launching,
+    /// Its termination.
+    Terminating,
+}
+
+impl Transition {
+    /// As AWS writes it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Launching => "autoscaling:EC2_INSTANCE_LAUNCHING",
+            Self::Terminating => "autoscaling:EC2_INSTANCE_TERMINATING",
+        }
+    }
+
+    /// The word for people.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Launching => "launch",
+            Self::Terminating => "terminate",
+        }
+    }
+
+    /// The lifecycle states of instances that such a hook keeps waiting (Auto Scaling API reference, `LifecycleState`). `Warmed:Pending:Wait` is
+    /// both: of an instance that is launched into a warm pool, and of one that a terminate hook holds on its way back there.
+    #[must_use]
+    pub fn holds(self, state: &str) -> bool {
+        match self {
+            Self::Launching => matches!(state, "Pending:Wait" | "Warmed:Pending:Wait"),
+            Self::Terminating => {
+                matches!(state, "Terminating:Wait" | "Warmed:Terminating:Wait" | "Warmed:Pending:Wait" | "ReplacingRootVolume:Wait")
+            }
+        }
+    }
+}

@@ -23,7 +23,7 @@ pub use answer::ApiAnswer;
 pub use budget::{Budget, BudgetKey};
 pub use causes::with_causes;
 pub use compat::Compat;
-pub use hook::{GroupName, HookDescription, HookKey, HookName, LifecycleToken, OwedHook};
+pub use hook::{GroupName, HookDescription, HookKey, HookName, LifecycleToken, OwedHook, Transition};
 pub use instance::{InstanceFacts, InstanceId, InstanceState, NotAnInstanceId};
 pub use interruption::{HealthNotice, HookAction, HookPurpose, Interruption, Kind, PoolEnd, SpotAction, What};
 pub use keys::*;

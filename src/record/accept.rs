@@ -32,6 +32,8 @@ pub struct AcceptOptions {
     pub compat: Option<Compat>,
     /// `--drain-timeout`; the deadline of a hook is its accept plus this where `rules` does not say better.
     pub drain_timeout: Option<Duration>,
+    /// It is not known yet whether its hook is ours: see [`Record::is_unconfirmed`].
+    pub unconfirmed: bool,
 }
 
 /// The longest that a hook may drain for when nobody says otherwise: the greatest HeartbeatTimeout that there is.
@@ -39,7 +41,16 @@ const LONGEST_HOOK: Duration = seconds(7200);
 
 impl Default for AcceptOptions {
     fn default() -> Self {
-        Self { exclude: false, stale: false, sent: None, rules: None, margin: Duration::ZERO, compat: None, drain_timeout: None }
+        Self {
+            exclude: false,
+            stale: false,
+            sent: None,
+            rules: None,
+            margin: Duration::ZERO,
+            compat: None,
+            drain_timeout: None,
+            unconfirmed: false,
+        }
     }
 }
 
@@ -132,7 +143,7 @@ impl Newcomer {
     fn new(interruption: &Interruption, now: Moment, options: &AcceptOptions) -> Self {
         let instance = interruption.instance.clone();
         let taken = Taken::new(interruption, &instance, options.sent, now, options.stale);
-        Self { entry: Known::new(&taken), instance, taken }
+        Self { entry: Known { unconfirmed: options.unconfirmed, ..Known::new(&taken) }, instance, taken }
     }
 
     fn fresh(self, node: &Node, before: Before) -> Record {

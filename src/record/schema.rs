@@ -4,7 +4,7 @@
 //! {"version":1,"instance":"i-1234567890abcdef0","boot":"5e2a…","before":{"unschedulable":false,"excluded":false},
 //!  "interruptions":[
 //!   {"kind":"terminate-hook","event":"1234…","time":"2026-01-01T00:00:00Z","accepted":"2026-01-01T00:00:01Z",
-//!    "group":"asg","hook":"drain","token":"8765…"},
+//!    "group":"asg","hook":"drain","token":"8765…","unconfirmed":true},
 //!   {"kind":"capacity","event":"…","time":"…","accepted":"…","ends":"…"},
 //!   {"kind":"state-change","event":"…","time":"…","accepted":"…","state":"stopping","stale":true}],
 //!  "released":{"at":"2026-01-01T00:10:00Z","outcome":"empty"}}
@@ -113,6 +113,9 @@ pub(super) struct Known {
     pub(super) state: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) stale: bool,
+    /// Its hook was taken on before it was known whether it is ours.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) unconfirmed: bool,
     #[serde(flatten)]
     pub(super) rest: Map<String, Value>,
 }
@@ -181,6 +184,14 @@ impl Record {
         newest.into_values().map(|(_, hook)| hook).collect()
     }
 
+    /// This hook was taken on while the other hooks of its group were not known, so that it may be
+    /// somebody else's: that is to be found out before it is completed.
+    #[must_use]
+    pub fn is_unconfirmed(&self, hook: &HookKey) -> bool {
+        let same = |k: &&Known| k.group.as_ref() == Some(&hook.group) && k.hook.as_ref() == Some(&hook.hook);
+        self.known().filter(same).all(|k| k.unconfirmed) && self.known().any(|k| same(&k))
+    }
+
     /// The first time that something of it was taken on.
     #[must_use]
     pub fn accepted(&self) -> Option<Moment> {
@@ -209,6 +220,7 @@ impl Known {
             ends: taken.ends.map(whole_millis),
             state: taken.state.map(|s| s.as_str().to_owned()),
             stale: taken.stale,
+            unconfirmed: false,
             rest: Map::new(),
         }
     }

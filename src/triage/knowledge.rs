@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::Wait;
+use super::{HooksAnswer, Wait};
 use crate::domain::{HookDescription, InstanceFacts, Moment, MomentExt, Node};
 
 /// What is known of one interruption so far. Whatever is not known yet is `None`; an answer that is an error is not an answer.
@@ -28,6 +28,8 @@ pub struct Knowledge {
     pub group: Option<GroupAnswer>,
     /// What DescribeLifecycleHooks said of the hook.
     pub hook: Option<HookAnswer>,
+    /// What DescribeLifecycleHooks said of all hooks of that group.
+    pub hooks: Option<HooksAnswer>,
     /// What became of the last heartbeat that was answered.
     pub beat: Option<BeatAnswer>,
     /// The Nodes of the instance in the last uncached LIST, and when that was begun. Cleared when a Node in it turns out to be gone.
@@ -84,6 +86,7 @@ impl Knowledge {
             namesakes: None,
             group: None,
             hook: None,
+            hooks: None,
             beat: None,
             listed: None,
         }

@@ -48,8 +48,8 @@ impl Default for Staleness {
     }
 }
 
-/// The globs of `--lifecycle-hook`; none given: all hooks except those of Amazon EKS. No wildcard ever matches these: who
-/// really wants to answer them must name them in full.
+/// The globs of `--lifecycle-hook`. With none given, the other hooks of a group decide ([`HookGlobs::claim`]). No wildcard ever
+/// matches the hooks of Amazon EKS: they are ours only where they are named in full.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HookGlobs(Vec<(String, WildMatch)>);
 
@@ -64,7 +64,19 @@ impl HookGlobs {
         globs.iter().map(|g| glob(g.as_ref())).collect::<Result<_, _>>().map(Self)
     }
 
-    /// An event of this hook is ours.
+    /// Nobody has said which hooks are ours.
+    #[must_use]
+    pub const fn is_default(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Amazon EKS puts a hook of this name on its groups, and answers it.
+    #[must_use]
+    pub fn is_of_eks(hook: &HookName) -> bool {
+        EKS_HOOKS.contains(&hook.as_str())
+    }
+
+    /// By its name alone, this hook may be ours.
     #[must_use]
     pub fn cover(&self, hook: &HookName) -> bool {
         if self.0.is_empty() { !EKS_HOOKS.contains(&hook.as_str()) } else { self.names(hook) }

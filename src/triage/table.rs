@@ -3,12 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Accept, Knowledge, Policy, Question, Reason, Standing, Verdict, Wait,
+    Accept, HookClaim, Knowledge, Policy, Question, Reason, Standing, Verdict, Wait,
     claims::{self, Claims},
     owner::{self, Owner},
     proof,
 };
-use crate::domain::{HookAction, InstanceState, Interruption, Moment, MomentExt, Node, OwedHook, PoolEnd, What, seconds};
+use crate::domain::{HookAction, InstanceState, Interruption, Moment, MomentExt, Node, OwedHook, PoolEnd, Transition, What, seconds};
 
 /// How old what EC2 said of an instance may be when it only tells whose it is: a queue full of foreign events asks once.
 const OWNER_MEMORY: Duration = seconds(300);
@@ -23,8 +23,8 @@ const PATIENCE_WITH_CLAIMS: Duration = seconds(5);
 #[must_use]
 pub fn triage(interruption: &Interruption, known: &Knowledge, policy: &Policy, now: Moment) -> Verdict {
     let case = Case { interruption, known, policy, now };
-    match &interruption.what {
-        What::Terminate(action) | What::Launch(action) if !policy.hooks.cover(&action.hook) => policy.dispose(Reason::ForeignHook),
+    let verdict = match &interruption.what {
+        What::Terminate(_) | What::Launch(_) if case.hook_claim() == HookClaim::Foreign => policy.dispose(Reason::ForeignHook),
         What::Launch(action) => case.launch_hook(action),
         What::Rebalance | What::Health(_) | What::LaunchSuccessful { .. } => case.not_acted_on_yet(),
         What::StateChange(state) if !state.is_ending() => policy.dispose(Reason::Irrelevant),
@@ -34,20 +34,23 @@ pub fn triage(interruption: &Interruption, known: &Knowledge, policy: &Policy, n
             None if !known.index_trusted => case.while_the_index_is_away(),
             None => case.without_node(),
         },
-    }
+    };
+    case.once_claimed(verdict)
 }
 
-/// The terminate hook in this interruption is known to be ours, so it is beaten from now on, until its completion is accepted:
-/// its name is one of ours, and its Node is in the index and ours, or else the tags say so.
+/// The terminate hook in this interruption is ours, or may be: it gets heartbeats from now on, until its completion is accepted or
+/// it turns out not to be ours. Its Node is in the index and ours, or else the tags say so.
 #[must_use]
 pub fn beats(interruption: &Interruption, known: &Knowledge, policy: &Policy) -> bool {
     let case = Case { interruption, known, policy, now: known.received };
-    let What::Terminate(action) = &interruption.what else { return false };
+    if !matches!(interruption.what, What::Terminate(_)) {
+        return false;
+    }
     let ours = match case.node() {
         Some(node) => case.is_for_us(&node),
         None => owner::owner(interruption, known, policy) == Owner::Ours,
     };
-    policy.hooks.cover(&action.hook) && ours && case.has_managed_tag() == Some(true)
+    case.hook_claim() != HookClaim::Foreign && ours && case.has_managed_tag() == Some(true)
 }
 
 struct Case<'a> {
@@ -58,6 +61,30 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
+    /// Whether the hook is ours, by all that is known; [`HookClaim::Ours`] where the interruption has none.
+    fn hook_claim(&self) -> HookClaim {
+        let transition = match &self.interruption.what {
+            What::Launch(_) => Transition::Launching,
+            _ => Transition::Terminating,
+        };
+        let claim = |action: &HookAction| self.policy.hooks.claim(&action.hook, transition, self.known.hooks.as_ref());
+        self.interruption.hook().map_or(HookClaim::Ours, claim)
+    }
+
+    // Whether the hook is ours must be known before it is completed. A drain waits for that only for a
+    // while: pods need the time, and the completion comes later.
+    fn once_claimed(&self, verdict: Verdict) -> Verdict {
+        let Some(action) = self.interruption.hook().filter(|_| self.hook_claim() == HookClaim::Undecided) else { return verdict };
+        let drains_from = self.known.received.plus(self.policy.staleness.cannot_ask);
+        let until = match verdict {
+            Verdict::Accept(_) if self.now >= drains_from => return verdict,
+            Verdict::Accept(_) => Some(drains_from),
+            Verdict::Complete(_) | Verdict::AnswerLaunch(_) => None,
+            Verdict::Wait(_) | Verdict::Delete(_) | Verdict::Leave(_) => return verdict,
+        };
+        wait(vec![Question::Hooks(action.group.clone())], until)
+    }
+
     // A launch hook is answered until it is fully served: unanswered, AWS kills every new instance.
     fn launch_hook(&self, action: &HookAction) -> Verdict {
         let Some(owed) = self.owed() else { return self.not_acted_on_yet() };
@@ -280,7 +307,7 @@ impl Case<'_> {
     fn accept(&self, node: Arc<Node>, standing: Standing) -> Verdict {
         let state: Option<InstanceState> = proof::state(self.known);
         let others = self.claims().map(|claims| claims.others).unwrap_or_default();
-        Verdict::Accept(Accept { node, instance: self.interruption.instance.clone(), standing, state, others })
+        Verdict::Accept(Accept { node, instance: self.interruption.instance.clone(), standing, claim: self.hook_claim(), state, others })
     }
 
     fn question_of_instance(&self, not_before: Moment) -> Question {

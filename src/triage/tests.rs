@@ -3,6 +3,7 @@
 #![allow(clippy::unnecessary_wraps, reason = "what the helpers make goes into fields that are options")]
 
 mod claims;
+mod hook_claims;
 mod nodes;
 mod properties;
 mod stale;
@@ -13,7 +14,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::*;
 use crate::domain::{
     GroupName, HookAction, HookDescription, HookName, HookPurpose, IGNORE, InstanceFacts, InstanceId, InstanceState, Interruption, Moment, MomentExt,
-    Node, PoolEnd, Ready, SpotAction, What, seconds,
+    Node, PoolEnd, Ready, SpotAction, Transition, What, seconds,
 };
 
 const INSTANCE: &str = "i-1234567890abcdef0";
@@ -102,9 +103,14 @@ fn answer(facts: Option<InstanceFacts>) -> Option<InstanceAnswer> {
     Some(InstanceAnswer { at: now(), facts })
 }
 
-/// Just received, just happened, and the index can be trusted.
+/// The hooks of `my-asg`: no name of them starts with `sundown`.
+fn described() -> Option<HooksAnswer> {
+    Some(HooksAnswer::Described([("my-hook".into(), Transition::Terminating)].into()))
+}
+
+/// Just received, just happened, the index can be trusted, and the group's hooks are described.
 fn fresh() -> Knowledge {
-    Knowledge { index_trusted: true, ..Knowledge::new(now(), now()) }
+    Knowledge { index_trusted: true, hooks: described(), ..Knowledge::new(now(), now()) }
 }
 
 /// The same, with the Node in the index.

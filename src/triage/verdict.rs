@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use super::HookClaim;
 use crate::domain::{GroupName, HookKey, HookName, InstanceId, InstanceState, Moment, Node, OwedHook, seconds};
 
 /// What to do with one interruption.
@@ -42,6 +43,8 @@ pub struct Accept {
     pub instance: InstanceId,
     /// How sure it is.
     pub standing: Standing,
+    /// Whether Sundown answers its hook. `Undecided`: the hook is completed only once that is decided. `Ours` also without a hook.
+    pub claim: HookClaim,
     /// What EC2 says of the instance, where it was asked: over means no eviction and no wait. An instance that EC2 does not
     /// know any more is `terminated`.
     pub state: Option<InstanceState>,
@@ -120,6 +123,8 @@ pub enum Question {
     Group(GroupName),
     /// DescribeLifecycleHooks. To `Knowledge::hook`.
     Hook(GroupName, HookName),
+    /// DescribeLifecycleHooks: which hooks the group has. To `Knowledge::hooks`.
+    Hooks(GroupName),
     /// One heartbeat, now. To `Knowledge::beat`.
     Beat(HookKey),
     /// One uncached LIST of the Nodes, which all who ask at about the same time share. To `Knowledge::listed`.

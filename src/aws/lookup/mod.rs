@@ -77,6 +77,13 @@ impl LookupError {
     pub fn is_denied(&self) -> bool {
         self.cause.as_ref().is_some_and(|c| c.advice() == Advice::Denied)
     }
+
+    /// A policy forbids the call. Credentials that are missing or expired do not count: with those no
+    /// call succeeds, and they may be renewed at any moment.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        self.cause.as_ref().is_some_and(AwsError::is_forbidden)
+    }
 }
 
 /// What a key of a lookup must be.
@@ -176,6 +183,12 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Lookup<K, V> {
     /// As [`Lookup::get`].
     pub async fn get_fresh(&self, key: &K) -> Result<Option<V>, LookupError> {
         Ok(self.ask(key, Wanted::New).await?.1)
+    }
+
+    /// Why the last call failed; `None` where it succeeded or none was made.
+    fn trouble(&self, key: &K) -> Option<LookupError> {
+        let trouble = self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        trouble.map(|cause| LookupError { about: key.to_string(), cause: Some(cause) })
     }
 
     async fn known_or_ask(&self, key: &K, wanted: Wanted) -> Result<Answered<V>, LookupError> {

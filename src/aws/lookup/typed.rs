@@ -8,7 +8,7 @@ use super::{Lookup, LookupError, LookupSettings};
 use crate::{
     aws::{Clients, autoscaling, ec2},
     controller::{Random, Spawner},
-    domain::{GroupName, HookDescription, HookName, InstanceFacts, InstanceId},
+    domain::{GroupName, HookDescription, HookName, InstanceFacts, InstanceId, Transition},
 };
 
 /// Instances by id. For a state that decides something use [`Lookup::get_fresh`].
@@ -19,10 +19,13 @@ pub type DnsLookup = Lookup<String, Arc<Vec<InstanceFacts>>>;
 pub type GroupLookup = Lookup<GroupName, Arc<BTreeMap<String, String>>>;
 
 /// The hooks of a group, as they were then.
-type Hooks = (Instant, Arc<BTreeMap<HookName, HookDescription>>);
+type Hooks = (Instant, Arc<BTreeMap<HookName, (HookDescription, Option<Transition>)>>);
 
 /// A hook that was not there this long ago may be there now.
 const HOOK_MAY_BE_NEW: Duration = Duration::from_secs(30);
+/// While AWS denies the question, a caller waits this long for a new answer. Without this limit it
+/// would wait for the pause between two calls that fail, which is up to 20 s.
+const WAIT_WHILE_DENIED: Duration = Duration::from_secs(1);
 
 /// Lifecycle hooks, all of a group at a time.
 #[derive(Debug, Clone)]
@@ -34,13 +37,33 @@ impl HookLookup {
         let Some((at, hooks)) = self.0.get(group).await? else { return Ok(None) };
         match hooks.get(hook) {
             None if at.elapsed() >= HOOK_MAY_BE_NEW => self.get_fresh(group, hook).await,
-            found => Ok(found.cloned()),
+            found => Ok(found.map(|(description, _)| description.clone())),
         }
     }
 
     /// What the hook is set to now.
     pub async fn get_fresh(&self, group: &GroupName, hook: &HookName) -> Result<Option<HookDescription>, LookupError> {
-        Ok(self.0.get_fresh(group).await?.and_then(|(_, hooks)| hooks.get(hook).cloned()))
+        let Some((_, hooks)) = self.0.get_fresh(group).await? else { return Ok(None) };
+        Ok(hooks.get(hook).map(|(description, _)| description.clone()))
+    }
+
+    /// Every hook of the group with its transition, at most 30 s old. Hooks of a transition that this
+    /// version does not know are left out. `None`: AWS has no such group.
+    ///
+    /// # Errors
+    /// As [`Lookup::get`]; after 1 s where the last call was denied.
+    pub async fn of_group(&self, group: &GroupName) -> Result<Option<BTreeMap<HookName, Transition>>, LookupError> {
+        let since = Instant::now().checked_sub(HOOK_MAY_BE_NEW).unwrap_or_else(Instant::now);
+        let denied = self.0.trouble(group).filter(LookupError::is_forbidden);
+        let asking = self.0.get_since(group, since);
+        let (_, answer) = match denied {
+            None => asking.await?,
+            Some(denied) => tokio::time::timeout(WAIT_WHILE_DENIED, asking).await.map_err(|_| denied)??,
+        };
+        let transitions = |hooks: &BTreeMap<HookName, (HookDescription, Option<Transition>)>| {
+            hooks.iter().filter_map(|(name, (_, transition))| Some((name.clone(), (*transition)?))).collect()
+        };
+        Ok(answer.map(|(_, hooks)| transitions(&hooks)))
     }
 }
 
@@ -95,7 +118,7 @@ impl Lookups {
                 let mut all = Vec::new();
                 for group in names {
                     let hooks = autoscaling.describe_hooks(&group).await?;
-                    let hooks = hooks.into_iter().map(|h| (h.hook.clone(), h)).collect();
+                    let hooks = hooks.into_iter().map(|(h, transition)| (h.hook.clone(), (h, transition))).collect();
                     all.push((group, (Instant::now(), Arc::new(hooks))));
                 }
                 Ok(all)

@@ -4,14 +4,12 @@ use std::time::Duration;
 
 use super::finding::Finding;
 use crate::{
-    aws::{AwsError, Group, Hook, HookResult, Outcome, Transition},
+    aws::{AwsError, Group, Hook, HookResult, Outcome},
     config::duration_text,
-    domain::{GroupName, seconds},
-    triage::HookGlobs,
+    domain::{GroupName, HookName, Transition, seconds},
+    triage::{GroupHooks, HookGlobs},
 };
 
-/// Hooks that Amazon EKS puts on managed node groups, and answers itself.
-const EKS: [&str; 2] = ["Terminate-LC-Hook", "Launch-LC-Hook"];
 /// A heartbeat that fails a few times must not lose the instance.
 const SHORT: Duration = seconds(60);
 /// A drain is over so long before AWS's own limit (`lifecycle/limits.rs`).
@@ -19,7 +17,12 @@ const RESERVE: Duration = seconds(60);
 
 /// Those hooks of a group that Sundown answers.
 pub(super) fn ours<'a>(hooks: &'a [Hook], globs: &HookGlobs) -> Vec<&'a Hook> {
-    hooks.iter().filter(|h| globs.cover(&h.hook)).collect()
+    let all = by_name(hooks);
+    hooks.iter().filter(|h| globs.completed(&all, h.transition).contains(&h.hook)).collect()
+}
+
+fn by_name(hooks: &[Hook]) -> GroupHooks {
+    hooks.iter().map(|h| (h.hook.clone(), h.transition)).collect()
 }
 
 /// What the hooks of a group are like.
@@ -34,13 +37,35 @@ pub(super) fn judge(group: &Group, hooks: &[Hook], globs: &HookGlobs, drain_time
     for hook in &ours {
         found.extend(timing(name, hook, drain_timeout));
     }
-    for other in hooks.iter().filter(|h| !globs.cover(&h.hook) && !EKS.contains(&h.hook.as_str())) {
-        let says =
-            format!("hook {} ({}) is not ours: whoever made it must answer it, and its instances wait for both", other.hook, other.transition.word());
-        let remedy = "nothing, if it is meant to be so; else look at --lifecycle-hook";
-        found.push(Finding::cannot_tell("hook.others", name, says, remedy).advice());
+    let all = by_name(hooks);
+    for transition in [Transition::Launching, Transition::Terminating] {
+        let left = globs.left_alone(&all, transition);
+        found.extend(hooks.iter().filter(|h| left.contains(&h.hook)).map(|h| unanswered(name, h, &ours)));
+        found.extend(guessed(name, &globs.guessed(&all, transition), transition));
     }
     found
+}
+
+/// A hook that Sundown does not answer. Where nobody else does either, instances wait in it until it runs out.
+fn unanswered(group: &str, hook: &Hook, ours: &[&Hook]) -> Finding {
+    let (kind, wait) = (hook.transition.word(), duration_text(hook.heartbeat_timeout));
+    let beside = ours.iter().find(|o| o.transition == hook.transition);
+    let why = beside.map_or_else(|| "--lifecycle-hook does not name it".to_owned(), |o| format!("{} is beside it", o.hook));
+    let says = format!("Sundown does not answer the {kind} hook {}, because {why}: where nobody else answers it, instances wait in it for {wait}", hook.hook);
+    let remedy = format!(
+        "was it made for aws-node-termination-handler, delete it when that is gone: aws autoscaling delete-lifecycle-hook \
+         --auto-scaling-group-name {group} --lifecycle-hook-name {}; nothing, if its owner answers it",
+        hook.hook
+    );
+    Finding::cannot_tell("hook.others", group, says, remedy).advice()
+}
+
+/// Several hooks that Sundown completes without a word of anybody that they are ours.
+fn guessed(group: &str, hooks: &[HookName], transition: Transition) -> Option<Finding> {
+    let names = hooks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let says = format!("Sundown completes all {} {} hooks ({names}): one that another tool answers is cut short", hooks.len(), transition.word());
+    let remedy = "sundown enroll adds a hook of Sundown's own, and the others are left alone; or name yours with --lifecycle-hook";
+    (!hooks.is_empty()).then(|| Finding::no("hook.others", group, says, remedy).advice())
 }
 
 fn timing(group: &str, hook: &Hook, drain_timeout: Option<Duration>) -> Vec<Finding> {
@@ -150,9 +175,25 @@ mod tests {
             (vec![ours.clone(), launch], &[], None, vec![good, ("hook.default", Answer::No, false)]),
             (vec![hook("Terminate-LC-Hook", Terminating)], &[], None, vec![none]),
             (vec![ours.clone(), hook("backup", Terminating)], &["sundown*"], None, vec![good, ("hook.others", Answer::CannotTell, false)]),
+            (vec![ours.clone(), hook("nth", Terminating)], &[], None, vec![good, ("hook.others", Answer::CannotTell, false)]),
+            (vec![ours.clone(), hook("boot", Launching)], &[], None, vec![good, good]),
+            (vec![hook("nth", Terminating)], &[], None, vec![good]),
+            (vec![hook("nth", Terminating), hook("backup", Terminating)], &[], None, vec![good, good, ("hook.others", Answer::No, false)]),
             (vec![hook("backup", Terminating)], &["sundown*"], None, vec![none, ("hook.others", Answer::CannotTell, false)]),
         ] {
             assert_eq!(told(&hooks, globs, timeout), expected, "{hooks:?} {globs:?} {timeout:?}");
+        }
+    }
+
+    #[test]
+    fn a_hook_that_nobody_may_answer_is_named_with_how_to_delete_it() {
+        let group = Group { group: "asg".into(), tags: BTreeMap::new(), members: Vec::new() };
+        let hooks = [hook("sundown", Transition::Terminating), hook("nth", Transition::Terminating)];
+        let found = judge(&group, &hooks, &HookGlobs::default(), None);
+        let other = found.iter().find(|f| f.point == "hook.others").unwrap();
+        let text = format!("{other:?}");
+        for words in ["terminate hook nth", "sundown is beside it", "for 5m", "delete-lifecycle-hook --auto-scaling-group-name asg --lifecycle-hook-name nth"] {
+            assert!(text.contains(words), "{words}: {text}");
         }
     }
 

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use clap::{ArgGroup, Args};
 use tokio::time::Instant;
 
-use self::plan::{Removal, Step, Wish, fate, plan, removals};
+use self::plan::{Removal, Step, Wish, fate, plan, remarks, removals};
 use super::people::{advised, block_on, connect};
 use crate::{
     aws::{AutoScaling, AwsError, Group, GroupFilter, Outcome},
@@ -152,8 +152,12 @@ impl<W: Write> Enrolling<'_, W> {
             Wish { prefix: args.hook_name.clone(), launch: args.launch, heartbeat_timeout: args.heartbeat_timeout, metadata: args.metadata.clone() };
         let mut tally = Tally::default();
         for group in groups {
-            let steps = match self.scaling.hooks(&group.group).await {
-                Ok(hooks) => plan(&wish, &hooks),
+            let (steps, remarks) = match self.scaling.hooks(&group.group).await {
+                Ok(hooks) => {
+                    let steps = plan(&wish, &hooks);
+                    let remarks = remarks(&steps, &hooks);
+                    (steps, remarks)
+                }
                 Err(error) => {
                     self.fail(&mut tally, &group.group, error)?;
                     continue;
@@ -165,6 +169,9 @@ impl<W: Write> Enrolling<'_, W> {
                 if args.yes {
                     self.put(&mut tally, &group.group, &step).await?;
                 }
+            }
+            for remark in remarks {
+                self.say(&format!("{}: {remark}", group.group))?;
             }
         }
         Ok(tally)

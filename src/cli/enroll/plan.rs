@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use crate::{
-    aws::{Group, Hook, HookResult, Transition},
+    aws::{Group, Hook, HookResult},
     config::duration_text,
-    domain::{HookName, seconds},
+    triage::{GroupHooks, HookGlobs},
+    domain::{HookName, Transition, seconds},
 };
 
 /// What a group is to have.
@@ -114,6 +115,34 @@ fn differences(from: &Hook, to: &Hook) -> String {
     all.join(", ")
 }
 
+/// What to know of the other hooks of a group once these steps are done. It goes by the default of
+/// `--lifecycle-hook`: how the service runs is not known here.
+pub(super) fn remarks(steps: &[Step], hooks: &[Hook]) -> Vec<String> {
+    let globs = HookGlobs::default();
+    let later = steps.iter().filter_map(Step::wanted);
+    let all: GroupHooks = hooks.iter().chain(later).map(|h| (h.hook.clone(), h.transition)).collect();
+    let mut remarks = Vec::new();
+    for transition in [Transition::Launching, Transition::Terminating] {
+        let kind = transition.word();
+        let left = globs.left_alone(&all, transition);
+        for hook in hooks.iter().filter(|h| left.contains(&h.hook)) {
+            remarks.push(format!(
+                "Sundown leaves the {kind} hook {} to whoever made it. If nobody answers it any more (aws-node-termination-handler is gone), instances wait in it for {}: delete it then",
+                hook.hook,
+                duration_text(hook.heartbeat_timeout)
+            ));
+        }
+        let guessed = globs.guessed(&all, transition);
+        if !guessed.is_empty() {
+            let names = guessed.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            remarks.push(format!(
+                "without --lifecycle-hook Sundown completes all of these {kind} hooks: {names}. Name yours in --lifecycle-hook if another tool answers one of them"
+            ));
+        }
+    }
+    remarks
+}
+
 /// A hook of ours that is to go, and the instances for which AWS would end its wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Removal {
@@ -192,6 +221,21 @@ mod tests {
         assert_eq!(words(&wish(), std::slice::from_ref(&noted)), ["sundown-terminate is there"]);
         let other = Wish { metadata: Some("y".to_owned()), ..wish() };
         assert_eq!(words(&other, &[noted]), ["change sundown-terminate: metadata"]);
+    }
+
+    #[test]
+    fn hooks_that_nobody_may_answer_and_hooks_that_are_completed_by_default_are_named() {
+        let named = |prefix: &str, hooks: &[Hook]| {
+            let wish = Wish { prefix: prefix.to_owned(), ..wish() };
+            remarks(&plan(&wish, hooks), hooks)
+        };
+        assert!(named("sundown", &[hook("Terminate-LC-Hook"), hook("sundown-terminate")]).is_empty());
+        let left = named("sundown", &[hook("nth-drain")]);
+        assert!(left.len() == 1 && left[0].contains("terminate hook nth-drain") && left[0].contains("for 5m"), "{left:?}");
+        let launch = Hook { transition: Transition::Launching, ..hook("boot") };
+        assert!(named("sundown", &[launch]).is_empty(), "no hook of Sundown's own is for launches");
+        let several = named("drain", &[hook("backup")]);
+        assert!(several.len() == 1 && several[0].contains("backup, drain-terminate"), "{several:?}");
     }
 
     #[test]

@@ -85,6 +85,16 @@ async fn it_is_dry_until_yes_and_then_does_it_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hook_that_is_left_over_beside_the_new_one_is_named() {
+    let world = World::new();
+    world.aws.put_hook("a", HookSpec::terminating("nth-drain"));
+    let (said, code) = world.enroll(&["--asg=a", "--yes"]).await;
+    assert!(is(code, 0) && said.contains("a: Sundown leaves the terminate hook nth-drain to whoever made it"), "{said}");
+    let (said, _) = world.enroll(&["--asg=b", "--yes"]).await;
+    assert!(!said.contains("leaves the"), "{said}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_tag_that_no_group_has_and_a_group_that_is_not_there_are_errors() {
     let world = World::new();
     for (flag, word) in [("--asg-tag=team=ship", "team=ship"), ("--asg=c", "`c`")] {

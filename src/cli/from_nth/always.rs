@@ -37,6 +37,10 @@ pub(super) const BEHAVIOUR: &[(&str, &str)] = &[
         "budgets at a deadline",
         "a pod that its budget holds is deleted when the deadline demands it, as late as its own grace period allows; NTH lets the instance go with the pod on it. `config.forceAfter: never` is NTH's way",
     ),
+    (
+        "lifecycle hooks of others",
+        "NTH completes every hook that its queue tells it of. Sundown leaves hooks alone that stand beside one whose name starts with `sundown`: a hook that was made for NTH is then answered by nobody, so delete it or name it in `config.lifecycleHook`. In a group without a hook `sundown...` it completes all but those of EKS, also another tool's. `sundown check` and `sundown enroll` name both",
+    ),
     ("restarts", "what was begun is written on the Node; a crash, an upgrade or another leader goes on with it"),
     (
         "messages",

@@ -14,10 +14,10 @@ use self::{
 };
 use super::people::{advised, block_on, connect, say, uuid};
 use crate::{
-    aws::{Clients, PutEvent, Transition},
+    aws::{Clients, PutEvent},
     config::{AwsArgs, ConfigError, KubeArgs, QueueUrl, duration_text, parse_duration},
     controller::{Clock, Random},
-    domain::{GroupName, InstanceId},
+    domain::{GroupName, InstanceId, Transition},
     interruption::TEST_SOURCE,
 };
 

@@ -136,6 +136,18 @@ reasons! {
     LifecycleOver [Normal] [Node]
         "A lifecycle action was over when it was to be completed: it timed out, or somebody else completed it."
         => "If nobody else does: [heartbeats fail](operations.md#heartbeats-or-completions-fail).";
+    /// DescribeLifecycleHooks is denied.
+    HooksNotChecked [Warning] [Node]
+        "The role may not call `DescribeLifecycleHooks`, so Sundown cannot see whether a hook of the group is another party's. It completes the hook after the drain. Once for each group and leader."
+        => "Allow `autoscaling:DescribeLifecycleHooks`, or name your hooks with `--lifecycle-hook`.";
+    /// Several hooks of a group are completed by default.
+    SeveralHooks [Warning] [Node]
+        "By the default of `--lifecycle-hook`, Sundown completes several hooks of one group, because none of them starts with `sundown`. One that another tool answers is cut short. Once for each group and leader."
+        => "Add a hook of Sundown's own ([`sundown enroll`](commands.md#sundown-enroll)): from then on the others are left alone. Or name yours with `--lifecycle-hook`.";
+    /// A hook turned out not to be ours.
+    HookNotOurs [Normal] [Node]
+        "AWS did not describe the hooks of the group when the interruption was accepted. It has now, and the hook is somebody else's: it gets no more heartbeats and is not completed."
+        => "Nothing.";
     /// A record cannot be read.
     RecordDamaged [Warning] [Node]
         "The annotation `sundown.dev/record` cannot be read, and is left as it is."

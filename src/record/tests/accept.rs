@@ -332,3 +332,16 @@ fn an_order_to_release_that_is_older_than_the_drain_goes_with_its_accept() {
     let again = take_on(&released, &hook("h2", 60, "drain", "t2"), 61).unwrap();
     assert!(!again.released_by_hand());
 }
+
+#[test]
+fn a_hook_is_unconfirmed_until_one_of_its_actions_was_accepted_as_ours() {
+    let unconfirmed = AcceptOptions { unconfirmed: true, ..AcceptOptions::default() };
+    let key = |name: &str| HookKey { instance: id(INSTANCE), group: "asg".into(), hook: name.into() };
+    let is_unconfirmed = |node: &Node, name: &str| Record::read(node.record().unwrap()).unwrap().is_unconfirmed(&key(name));
+    let node = take_on(&node(), &hook("e1", 0, "sundown", "t1"), 1).unwrap();
+    let node = take_on_with(&node, &hook("e2", 0, "backup", "t2"), 2, &unconfirmed).unwrap();
+    assert_eq!((is_unconfirmed(&node, "sundown"), is_unconfirmed(&node, "backup"), is_unconfirmed(&node, "none")), (false, true, false));
+    assert!(node.record().unwrap().contains("\"unconfirmed\":true"));
+    let node = take_on(&node, &hook("e3", 60, "backup", "t3"), 61).unwrap();
+    assert!(!is_unconfirmed(&node, "backup"), "what was accepted stays ours");
+}

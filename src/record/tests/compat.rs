@@ -10,6 +10,7 @@ const ASKED: AcceptOptions = AcceptOptions {
     margin: std::time::Duration::ZERO,
     compat: Some(Compat::Nth),
     drain_timeout: None,
+    unconfirmed: false,
 };
 
 /// Taints of NTH's, key without its domain and value.

@@ -51,10 +51,11 @@ prop_compose! {
         namesakes in option::of(option::of(instance_answers()).prop_map(|a| a.and_then(|a| a.facts).into_iter().collect())),
         group in option::of(prop_oneof![tag_sets().prop_map(GroupAnswer::Tags), Just(GroupAnswer::NoSuchGroup)]),
         hook in option::of(Just(HookAnswer::NoSuchHook)),
+        hooks in option::of(select(vec![described().unwrap(), HooksAnswer::Denied, hook_claims::of(&["my-hook", "sundown"])])),
         beat in option::of((moments(), any::<bool>()).prop_map(|(at, accepted)| BeatAnswer { at, accepted })),
         listed in option::of((moments(), self::nodes())),
     ) -> Knowledge {
-        Knowledge { received, happened, index_trusted, nodes, asked, instance, namesakes, group, hook, beat, listed }
+        Knowledge { received, happened, index_trusted, nodes, asked, instance, namesakes, group, hook, hooks, beat, listed }
     }
 }
 
@@ -85,19 +86,20 @@ proptest! {
             Verdict::Accept(a) => {
                 prop_assert!(a.node.instance.is_none() || a.node.instance.as_ref() == Some(&i.instance));
                 prop_assert!(!a.node.ignored() && policy.nodes.matches(&a.node.labels));
-                prop_assert!(i.hook().is_none_or(|h| policy.hooks.cover(&h.hook)));
+                prop_assert!(a.claim == hook_claims::claim(&i, &known, &policy) && a.claim != HookClaim::Foreign);
                 prop_assert!(tag_allows(&known));
                 prop_assert!(a.standing != Standing::Proved || disproved(&i, &known) == Some(false));
                 prop_assert!(a.standing != Standing::Unproved || disproved(&i, &known).is_none());
             }
             Verdict::Complete(owed) => {
-                prop_assert!(policy.cluster_name.is_some() && policy.hooks.cover(&owed.key.hook) && known.index_trusted && tag_allows(&known));
+                prop_assert!(i.hook().is_some_and(|h| h.hook == owed.key.hook) && hook_claims::may_complete(&i, &known, &policy));
+                prop_assert!(policy.cluster_name.is_some() && known.index_trusted && tag_allows(&known));
                 prop_assert!(beats(&i, &known, &policy), "what is completed was beaten");
                 prop_assert!(!known.nodes.iter().any(|n| n.instance.as_ref() == Some(&i.instance)));
                 prop_assert!(known.listed.as_ref().is_some_and(|(at, nodes)| *at >= known.received && !nodes.iter().any(|n| n.instance.as_ref() == Some(&i.instance))));
             }
             Verdict::AnswerLaunch(owed) => {
-                prop_assert!(matches!(i.what, What::Launch(_)) && policy.hooks.cover(&owed.key.hook) && tag_allows(&known));
+                prop_assert!(matches!(i.what, What::Launch(_)) && hook_claims::may_complete(&i, &known, &policy) && tag_allows(&known));
                 prop_assert!(policy.cluster_name.is_some() || policy.hooks.names(&owed.key.hook));
             }
             Verdict::Wait(wait) => {
@@ -108,7 +110,7 @@ proptest! {
             Verdict::Leave(_) => prop_assert!(policy.shared_queue),
         }
         if beats(&i, &known, &policy) {
-            prop_assert!(matches!(&i.what, What::Terminate(a) if policy.hooks.cover(&a.hook)) && tag_allows(&known));
+            prop_assert!(matches!(i.what, What::Terminate(_)) && hook_claims::claim(&i, &known, &policy) != HookClaim::Foreign && tag_allows(&known));
             prop_assert!(policy.cluster_name.is_some() || !known.nodes.is_empty() || known.listed.is_some());
         }
     }

@@ -171,9 +171,13 @@ impl<'a> Judge<'a> {
         self.evidence.terms.groups.get(group).copied()
     }
 
-    /// Ours to complete.
+    /// Ours to complete. A hook that stands beside one whose name starts with `sundown` is another party's.
     fn is_ours(&self, group: &str, hook: &str) -> bool {
-        self.belongs(group) == Some(Belongs::Us) && !["Terminate-LC-Hook", "Launch-LC-Hook"].contains(&hook)
+        let named = |hook: &str| hook.starts_with("sundown");
+        let of_group = || self.evidence.actions.iter().filter(|a| a.group == group);
+        let beside = of_group().filter(|a| a.hook == hook).any(|a| of_group().any(|b| b.transition == a.transition && named(&b.hook)));
+        let is_eks = ["Terminate-LC-Hook", "Launch-LC-Hook"].contains(&hook);
+        self.belongs(group) == Some(Belongs::Us) && !is_eks && (named(hook) || !beside)
     }
 
     /// A node of somebody else's is told by its labels. Where there is no Node (any more, or as far as can be seen), only tags speak.

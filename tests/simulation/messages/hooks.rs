@@ -73,6 +73,97 @@ async fn beside_a_hook_of_somebody_else_ours_is_beaten_and_completed_alone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn beside_a_hook_called_sundown_the_others_are_left_alone() {
+    let stage = Stage::new(59);
+    let instances = group(&stage, 3, &[continuing_hook("log-backup", 1800), continuing_hook("sundown-terminate", 120)]);
+    stage.shop(6);
+    let sundown = stage.settled(&[]).await;
+    stage.world.aws.terminate(&instances[0], true);
+    stage.until(120, "ours is completed", || completed_by_us(&stage, &instances[0], "sundown-terminate")).await;
+    stage.pass(600).await;
+    assert!(never_touched(&stage, &instances[0], "log-backup"));
+    assert_eq!((foreign(&sundown, "terminate-hook"), sundown.messages("terminate-hook", "accepted")), (1.0, 1.0));
+    assert_eq!(stage.in_queue(), 0);
+    sundown.stop().await;
+    stage.end();
+}
+
+fn events_of(stage: &Stage, reason: &str) -> usize {
+    stage.events().iter().filter(|e| e.reason == reason).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_hooks_that_are_completed_by_default_are_named_in_an_event() {
+    let stage = Stage::new(591);
+    let instances = group(&stage, 3, &[continuing_hook("log-backup", 600), continuing_hook("drain", 600)]);
+    stage.shop(6);
+    let sundown = stage.settled(&[]).await;
+    for instance in &instances[..2] {
+        stage.world.aws.terminate(instance, true);
+    }
+    let done = |i: &String| ["log-backup", "drain"].iter().all(|h| completed_by_us(&stage, i, h));
+    stage.until(120, "all are completed", || instances[..2].iter().all(done)).await;
+    stage.pass(10).await;
+    assert_eq!(events_of(&stage, "SeveralHooks"), 1, "once for a group");
+    sundown.stop().await;
+    stage.end();
+}
+
+/// The hooks of the group cannot be described for 100 s: says what became of the hook `log-backup`.
+async fn undescribed(seed: u64, beside: &str) -> (Stage, String, Replica) {
+    let stage = Stage::new(seed);
+    let instances = group(&stage, 3, &[continuing_hook("log-backup", 60), continuing_hook(beside, 1800)]);
+    stage.shop(6);
+    let sundown = stage.settled(&[]).await;
+    let fault = stage.world.aws.fault(FaultRule::new("autoscaling:DescribeLifecycleHooks", Fault::Throttle, How::Always));
+    let node = stage.world.node_of(&instances[0]).unwrap();
+    stage.world.aws.terminate(&instances[0], true);
+    stage.until(40, "the node is drained", || stage.world.kube.pods_on(&node).is_empty()).await;
+    stage.pass(60).await;
+    let action = stage.actions(&instances[0]).into_iter().find(|a| a.hook == "log-backup").unwrap();
+    assert!(action.end.is_none() && action.beats.len() >= 2, "heartbeats, and no completion: {action:?}");
+    stage.world.aws.end_fault(fault);
+    (stage, instances[0].clone(), sundown)
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_hooks_are_not_described_the_node_is_drained_and_kept_open_and_nothing_is_completed() {
+    let (stage, instance, sundown) = undescribed(592, "Terminate-LC-Hook").await;
+    stage.until(60, "it is completed", || completed_by_us(&stage, &instance, "log-backup")).await;
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_turns_out_to_be_of_others_after_its_drain_is_let_go_of() {
+    let (stage, instance, sundown) = undescribed(593, "sundown").await;
+    stage.until(60, "ours is completed", || completed_by_us(&stage, &instance, "sundown")).await;
+    stage.until(60, "that is said", || events_of(&stage, "HookNotOurs") == 1).await;
+    let beats = || stage.actions(&instance).into_iter().find(|a| a.hook == "log-backup").unwrap().beats.len();
+    let before = beats();
+    stage.pass(50).await;
+    assert_eq!(beats(), before, "no more heartbeats");
+    assert!(!completed_by_us(&stage, &instance, "log-backup"));
+    sundown.stop().await;
+    stage.end_except(&[Rule::Strangers], "heartbeats were sent until it was known whose the hook is");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_describing_is_denied_a_hook_is_completed_with_a_warning() {
+    let stage = Stage::new(594);
+    let instances = group(&stage, 3, &[continuing_hook("drain", 300)]);
+    stage.shop(6);
+    stage.world.aws.fault(FaultRule::new("autoscaling:DescribeLifecycleHooks", Fault::AccessDenied, How::Always));
+    let sundown = stage.settled(&[]).await;
+    stage.world.aws.terminate(&instances[0], true);
+    stage.until(5, "the drain begins", || stage.is_cordoned(&instances[0])).await;
+    stage.until(120, "it is completed", || completed_by_us(&stage, &instances[0], "drain")).await;
+    stage.until(5, "that is said", || events_of(&stage, "HooksNotChecked") == 1).await;
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
 async fn globs_say_which_hooks_are_ours() {
     let stage = Stage::new(52);
     let hooks = ["drain-a", "backup-1", "backup-10", "other", "drain"].map(|name| continuing_hook(name, 1800));

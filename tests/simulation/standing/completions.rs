@@ -212,3 +212,20 @@ async fn a_new_leader_does_not_speak_of_nodes_that_went_and_owed_nothing() {
     second.stop().await;
     stage.end();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_was_accepted_stays_ours_when_one_called_sundown_is_added() {
+    let stage = Stage::new(595);
+    let instance = stage.group(1, 120).remove(0);
+    stage.slow_pod(&instance, "slow", 60);
+    let first = stage.lead("sundown-0", &[]).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.until(10, "it is accepted", || stage.is_cordoned(&instance)).await;
+    stage.world.aws.put_hook("asg", super::hook("sundown", 300));
+    first.stop().await;
+    let second = stage.lead("sundown-1", &[]).await;
+    stage.until(120, "it is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    second.stop().await;
+    stage.end();
+}

@@ -1,0 +1,77 @@
+//! Whether a lifecycle hook is ours: asked of AWS, and reported where the answer rests on a guess.
+
+use tracing::{debug, info, warn};
+
+use super::context::{Backoff, Term};
+use crate::{
+    cluster::{About, EventNote, EventReason, Severity},
+    domain::{GroupName, HookAction, Interruption, Node, OwedHook, Transition, What, seconds},
+    triage::{HookClaim, HooksAnswer},
+};
+
+/// What DescribeLifecycleHooks says of a group's hooks. `None`: no answer now; ask again after a pause.
+pub(super) async fn ask(term: &Term, group: &GroupName) -> Option<HooksAnswer> {
+    match term.lookups.hooks.of_group(group).await {
+        // Of a group that is gone, no hook is left to be answered by anybody.
+        Ok(hooks) => Some(HooksAnswer::Described(hooks.unwrap_or_default())),
+        Err(error) if error.is_forbidden() => Some(HooksAnswer::Denied),
+        Err(error) => {
+            debug!(group = %group, %error, "The hooks of the group are not described yet.");
+            None
+        }
+    }
+}
+
+/// Decides the claim of a terminate action that was accepted before it could be decided. Waits for the
+/// answer of AWS for as long as that takes: heartbeats keep the hook alive meanwhile.
+pub(super) async fn is_ours(term: &Term, owed: &OwedHook) -> bool {
+    let (group, hook) = (&owed.key.group, &owed.key.hook);
+    let mut backoff = Backoff::up_to(seconds(20));
+    loop {
+        let answer = ask(term, group).await;
+        match term.policy.hooks.claim(hook, Transition::Terminating, answer.as_ref()) {
+            HookClaim::Ours => return true,
+            HookClaim::Unchecked => {
+                warn!(group = %group, hook = %hook, instance = %owed.key.instance, "{UNCHECKED}");
+                return true;
+            }
+            HookClaim::Foreign => {
+                info!(group = %group, hook = %hook, instance = %owed.key.instance, "The hook is not ours: the group has one whose name starts with sundown. It gets no more heartbeats and is not completed.");
+                return false;
+            }
+            HookClaim::Undecided => tokio::time::sleep(backoff.pause(&term.random)).await,
+        }
+    }
+}
+
+const UNCHECKED: &str = "DescribeLifecycleHooks is denied, so Sundown cannot see whether this hook is another party's. It is completed after the drain. Allow autoscaling:DescribeLifecycleHooks in the role's policy, or name your hooks with --lifecycle-hook.";
+
+/// Warns once for each group and term where a hook is taken for ours on a guess.
+pub(super) fn warn_of_guess(term: &Term, interruption: &Interruption, hooks: Option<&HooksAnswer>, node: Option<&Node>) {
+    let Some(HookAction { group, hook, .. }) = interruption.hook() else { return };
+    let transition = if matches!(interruption.what, What::Launch(_)) { Transition::Launching } else { Transition::Terminating };
+    let note = |reason, message: String| {
+        if let Some(node) = node {
+            term.note(EventNote { about: About::Node(node.name.clone()), severity: Severity::Warning, reason, message });
+        }
+    };
+    let claim = term.policy.hooks.claim(hook, transition, hooks);
+    if claim == HookClaim::Unchecked && term.first_said(&format!("hooks of {group} are not checked")) {
+        warn!(group = %group, hook = %hook, "{UNCHECKED}");
+        note(EventReason::HooksNotChecked, format!("Group {group}, hook {hook}: {UNCHECKED}"));
+    }
+    let Some(HooksAnswer::Described(all)) = hooks else { return };
+    let guessed = term.policy.hooks.guessed(all, transition);
+    if !guessed.is_empty() && term.first_said(&format!("{} hooks of {group} are guessed", transition.word())) {
+        let names = guessed.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let what = transition.word();
+        warn!(group = %group, hooks = names, "Sundown completes several {what} hooks of one group, because none of them starts with sundown. One that another tool answers is cut short. Name yours with --lifecycle-hook, or add one with `sundown enroll`.");
+        note(
+            EventReason::SeveralHooks,
+            format!(
+                "Sundown completes {} {what} hooks of group {group}: {names}. One that another tool answers is cut short. Name yours with --lifecycle-hook, or add one with `sundown enroll`.",
+                guessed.len()
+            ),
+        );
+    }
+}

@@ -1,0 +1,102 @@
+//! Which lifecycle hooks of a group Sundown answers.
+//!
+//! The first row that applies decides, for each transition by itself:
+//!
+//! | `--lifecycle-hook` | the hook | the group's hooks | claim |
+//! | --- | --- | --- | --- |
+//! | given | a glob matches it | any | [`HookClaim::Ours`] |
+//! | given | no glob matches it | any | [`HookClaim::Foreign`] |
+//! | default | one of Amazon EKS | any | [`HookClaim::Foreign`] |
+//! | default | its name starts with `sundown` | any | [`HookClaim::Ours`] |
+//! | default | another | not described yet | [`HookClaim::Undecided`] |
+//! | default | another | describing them is denied | [`HookClaim::Unchecked`] |
+//! | default | another | one of the same transition starts with `sundown` | [`HookClaim::Foreign`] |
+//! | default | another | none of the same transition does | [`HookClaim::Ours`] |
+
+use std::collections::BTreeMap;
+
+use super::HookGlobs;
+use crate::domain::{HookName, Transition};
+
+/// The default takes the hooks whose names start with this for ours, and leaves the others beside them alone.
+const OUR_PREFIX: &str = "sundown";
+
+/// All hooks of one Auto Scaling group, each with its transition.
+pub type GroupHooks = BTreeMap<HookName, Transition>;
+
+/// What DescribeLifecycleHooks said of all hooks of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HooksAnswer {
+    /// The hooks; empty also where AWS has no such group.
+    Described(GroupHooks),
+    /// A policy forbids the call.
+    Denied,
+}
+
+/// Whether Sundown answers a lifecycle hook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HookClaim {
+    /// Sundown keeps it alive and completes it.
+    Ours,
+    /// The same, although DescribeLifecycleHooks is denied: the hook may be another party's.
+    Unchecked,
+    /// Somebody else answers it.
+    Foreign,
+    /// The group's other hooks are not known yet. Heartbeats do no harm, a completion would.
+    Undecided,
+}
+
+impl HookGlobs {
+    /// Whether Sundown answers `hook`. `group`: what AWS said of the hooks of its group; `None` until it has answered.
+    #[must_use]
+    pub fn claim(&self, hook: &HookName, transition: Transition, group: Option<&HooksAnswer>) -> HookClaim {
+        if !self.cover(hook) {
+            return HookClaim::Foreign;
+        }
+        if !self.is_default() || is_named_ours(hook) {
+            return HookClaim::Ours;
+        }
+        match group {
+            None => HookClaim::Undecided,
+            Some(HooksAnswer::Denied) => HookClaim::Unchecked,
+            Some(HooksAnswer::Described(all)) if has_ours(all, transition) => HookClaim::Foreign,
+            Some(HooksAnswer::Described(_)) => HookClaim::Ours,
+        }
+    }
+
+    /// The hooks of a group that Sundown completes, in the order of their names.
+    #[must_use]
+    pub fn completed(&self, hooks: &GroupHooks, transition: Transition) -> Vec<HookName> {
+        let group = HooksAnswer::Described(hooks.clone());
+        let of_transition = hooks.iter().filter(|(_, t)| **t == transition).map(|(hook, _)| hook);
+        of_transition.filter(|hook| self.claim(hook, transition, Some(&group)) == HookClaim::Ours).cloned().collect()
+    }
+
+    /// The hooks of a group that Sundown leaves alone and that are not Amazon EKS's own, which EKS
+    /// answers: if nobody else answers one of these, instances wait in it until it runs out.
+    #[must_use]
+    pub fn left_alone(&self, hooks: &GroupHooks, transition: Transition) -> Vec<HookName> {
+        let completed = self.completed(hooks, transition);
+        let others = hooks.iter().filter(|(hook, t)| **t == transition && !Self::is_of_eks(hook) && !completed.contains(hook));
+        others.map(|(hook, _)| hook.clone()).collect()
+    }
+
+    /// The hooks that Sundown completes only because nothing says whose they are, where there are
+    /// several: no `--lifecycle-hook` names them and none starts with `sundown`. Else empty.
+    #[must_use]
+    pub fn guessed(&self, hooks: &GroupHooks, transition: Transition) -> Vec<HookName> {
+        let mut completed = self.completed(hooks, transition);
+        if !self.is_default() || completed.len() < 2 || has_ours(hooks, transition) {
+            completed.clear();
+        }
+        completed
+    }
+}
+
+fn is_named_ours(hook: &HookName) -> bool {
+    hook.as_str().starts_with(OUR_PREFIX)
+}
+
+fn has_ours(hooks: &GroupHooks, transition: Transition) -> bool {
+    hooks.iter().any(|(hook, t)| *t == transition && is_named_ours(hook))
+}

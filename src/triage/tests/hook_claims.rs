@@ -1,0 +1,120 @@
+//! Which hooks of a group are ours, and what waits until that is known.
+
+use super::*;
+
+/// These hooks, all of them for terminations.
+pub(super) fn of(hooks: &[&str]) -> HooksAnswer {
+    HooksAnswer::Described(hooks.iter().map(|h| (HookName::from(*h), Transition::Terminating)).collect())
+}
+
+/// The claim on the hook of an interruption; `Ours` where it has none.
+pub(super) fn claim(i: &Interruption, known: &Knowledge, policy: &Policy) -> HookClaim {
+    let transition = if matches!(i.what, What::Launch(_)) { Transition::Launching } else { Transition::Terminating };
+    i.hook().map_or(HookClaim::Ours, |h| policy.hooks.claim(&h.hook, transition, known.hooks.as_ref()))
+}
+
+pub(super) fn may_complete(i: &Interruption, known: &Knowledge, policy: &Policy) -> bool {
+    matches!(claim(i, known, policy), HookClaim::Ours | HookClaim::Unchecked)
+}
+
+fn undescribed(known: Knowledge) -> Knowledge {
+    Knowledge { hooks: None, ..known }
+}
+
+fn ask_hooks() -> Question {
+    Question::Hooks(GroupName::from("my-asg"))
+}
+
+#[test]
+fn the_hooks_of_a_group_say_which_one_is_ours() {
+    use Transition::{Launching, Terminating};
+    let launch_of_ours = || HooksAnswer::Described([("sundown-launch".into(), Launching), ("backup".into(), Terminating)].into());
+    for (globs, hook, group, expected) in [
+        (&[][..], "backup", Some(of(&["backup"])), HookClaim::Ours),
+        (&[], "backup", Some(of(&["backup", "sundown-terminate"])), HookClaim::Foreign),
+        (&[], "backup", Some(of(&["backup", "sundown"])), HookClaim::Foreign),
+        (&[], "backup", Some(of(&["backup", "my-sundown"])), HookClaim::Ours),
+        (&[], "backup", Some(launch_of_ours()), HookClaim::Ours),
+        (&[], "backup", Some(of(&[])), HookClaim::Ours),
+        (&[], "backup", Some(HooksAnswer::Denied), HookClaim::Unchecked),
+        (&[], "backup", None, HookClaim::Undecided),
+        (&[], "sundown-terminate", Some(of(&["backup", "sundown-terminate"])), HookClaim::Ours),
+        (&[], "sundown-terminate", None, HookClaim::Ours),
+        (&[], "Terminate-LC-Hook", None, HookClaim::Foreign),
+        (&[], "Terminate-LC-Hook", Some(of(&["Terminate-LC-Hook"])), HookClaim::Foreign),
+        (&["back*"], "backup", None, HookClaim::Ours),
+        (&["back*"], "backup", Some(of(&["backup", "sundown"])), HookClaim::Ours),
+        (&["back*"], "sundown", None, HookClaim::Foreign),
+    ] {
+        let globs = HookGlobs::new(globs).unwrap();
+        assert_eq!(globs.claim(&hook.into(), Terminating, group.as_ref()), expected, "{globs:?} {hook} {group:?}");
+    }
+}
+
+#[test]
+fn hooks_that_are_completed_left_alone_or_guessed_are_told_apart() {
+    let names = |hooks: Vec<HookName>| hooks.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    for (globs, hooks, completed, left, guessed) in [
+        (&[][..], &["sundown-a", "backup", "Terminate-LC-Hook"][..], "sundown-a", "backup", ""),
+        (&[], &["sundown-a", "sundown-b"], "sundown-a sundown-b", "", ""),
+        (&[], &["backup", "nth", "Terminate-LC-Hook"], "backup nth", "", "backup nth"),
+        (&[], &["backup"], "backup", "", ""),
+        (&["n*", "b*"], &["backup", "nth", "other"], "backup nth", "other", ""),
+    ] {
+        let globs = HookGlobs::new(globs).unwrap();
+        let all: GroupHooks = hooks.iter().map(|h| (HookName::from(*h), Transition::Terminating)).collect();
+        let of = |list: fn(&HookGlobs, &GroupHooks, Transition) -> Vec<HookName>| names(list(&globs, &all, Transition::Terminating));
+        let found = (of(HookGlobs::completed), of(HookGlobs::left_alone), of(HookGlobs::guessed));
+        assert_eq!(found, (completed.to_owned(), left.to_owned(), guessed.to_owned()), "{globs:?} {hooks:?}");
+        assert!(globs.completed(&all, Transition::Launching).is_empty());
+    }
+}
+
+#[test]
+fn a_hook_beside_one_of_ours_gets_no_drain_no_heartbeat_and_no_completion() {
+    let known = Knowledge { hooks: Some(of(&["my-hook", "sundown-terminate"])), ..with_node() };
+    assert_eq!(verdict(&terminate(), &known, &policy()), Verdict::Delete(Reason::ForeignHook));
+    assert_eq!(verdict(&terminate(), &known, &shared(policy())), Verdict::Leave(Reason::ForeignHook));
+    assert!(!beats(&terminate(), &known, &policy()));
+    assert!(matches!(verdict(&interruption(What::Terminate(action("sundown-terminate"))), &known, &policy()), Verdict::Accept(_)));
+}
+
+#[test]
+fn while_the_hooks_of_the_group_are_not_described_there_are_heartbeats_and_no_completion() {
+    let known = undescribed(with_node());
+    assert!(beats(&terminate(), &known, &policy()));
+    let wait = waits(verdict(&terminate(), &known, &policy()));
+    assert_eq!((wait.ask, wait.until), (vec![ask_hooks()], Some(now().plus(seconds(10)))));
+    // The pods need the time: the drain begins, and its completion waits.
+    match triage(&terminate(), &known, &policy(), now().plus(seconds(10))) {
+        Verdict::Accept(accept) => assert_eq!(accept.claim, HookClaim::Undecided),
+        other => panic!("{other:?}"),
+    }
+    // Of an instance without a Node nothing hurries.
+    let gone = Knowledge { instance: answer(None), group: Some(GroupAnswer::Tags(ours())), listed: Some((now(), Vec::new())), ..fresh() };
+    assert!(matches!(verdict(&terminate(), &gone, &policy()), Verdict::Complete(_)));
+    let later = now().plus(seconds(3600));
+    assert_eq!(asks(triage(&terminate(), &undescribed(gone), &policy(), later)), [ask_hooks()]);
+    let launching = Knowledge { group: Some(GroupAnswer::Tags(ours())), ..fresh() };
+    assert!(matches!(verdict(&launch(), &launching, &policy()), Verdict::AnswerLaunch(_)));
+    assert_eq!(asks(triage(&launch(), &undescribed(launching), &policy(), later)), [ask_hooks()]);
+}
+
+#[test]
+fn where_describing_is_denied_a_hook_is_ours_as_far_as_can_be_seen() {
+    let known = Knowledge { hooks: Some(HooksAnswer::Denied), ..with_node() };
+    match verdict(&terminate(), &known, &policy()) {
+        Verdict::Accept(accept) => assert_eq!(accept.claim, HookClaim::Unchecked),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_not_acted_on_for_another_reason_asks_for_no_hooks() {
+    let mut ignored = node("n", Some(INSTANCE));
+    ignored.annotations.insert(IGNORE.to_owned(), "true".to_owned());
+    let known = undescribed(Knowledge { nodes: vec![Arc::new(ignored)], ..fresh() });
+    assert_eq!(verdict(&terminate(), &known, &policy()), Verdict::Delete(Reason::NotManaged));
+    let foreign = Knowledge { instance: answer(Some(facts(InstanceState::Running, theirs()))), group: Some(GroupAnswer::Tags(theirs())), ..fresh() };
+    assert_eq!(verdict(&terminate(), &undescribed(foreign), &policy()), Verdict::Delete(Reason::Foreign));
+}
