@@ -1,4 +1,5 @@
-//! Auto Scaling for people: groups with their members and hooks, and the calls that change hooks. The service makes none of these.
+//! Groups with their members and hooks, and the calls that change hooks. They are for the commands of people; the service makes one
+//! of them, [`AutoScaling::members_of`].
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -72,6 +73,14 @@ impl AutoScaling {
     pub async fn group(&self, name: &GroupName) -> Result<Option<Group>, AwsError> {
         let found = self.describe(name.as_str(), |request| request.auto_scaling_group_names(name.as_str())).await?;
         Ok(found.into_iter().find(|g| g.group == *name))
+    }
+
+    /// DescribeAutoScalingGroups of up to 100 groups by name, with their members. Groups that do not exist are left out.
+    pub async fn members_of(&self, names: &[GroupName]) -> Result<Vec<Group>, AwsError> {
+        let Some(first) = names.first() else { return Ok(Vec::new()) };
+        let all: Vec<String> = names.iter().map(|n| n.as_str().to_owned()).collect();
+        let object = super::ec2::of_many(first, names.len());
+        self.describe(&object, |request| request.set_auto_scaling_group_names(Some(all.clone()))).await
     }
 
     async fn describe(&self, object: &str, which: impl Fn(Describe) -> Describe) -> Result<Vec<Group>, AwsError> {

@@ -34,7 +34,7 @@ pub use error::{Advice, AwsError};
 pub use event_bridge::{EventBridge, PutEvent, RuleFacts, TargetFacts};
 pub use groups::{Group, GroupFilter, Hook};
 pub use hosts::{Hosts, Proxy};
-pub use lookup::{DnsLookup, GroupLookup, HookLookup, InstanceLookup, LookupError, Lookups};
+pub use lookup::{DnsLookup, GroupLookup, HookLookup, InstanceLookup, LookupError, Lookups, MemberLookup};
 pub use queue::{EntryFailure, Message, Queue, QueueAttributes, Receipt};
 pub use receiving::{Body, ByteLimit};
 pub use region::{UnknownRegion, region_of_queue};

@@ -12,7 +12,7 @@ use super::{
     hook_claims,
     context::{Backoff, Term},
     foreman::Word,
-    hooks::{First, Proof},
+    hooks::{First, Proof, Source},
     trial::{TrialEntry, Would},
 };
 use crate::{
@@ -118,6 +118,9 @@ impl Case {
             self.look();
             if !self.test && !tries.is_lost() && self.is_on_record() {
                 let open = self.known.nodes.iter().any(|node| accept::is_open(node, &self.interruption.instance));
+                if let Some(owed) = self.interruption.owed(&self.interruption.instance).filter(|_| open && !self.is_dry()) {
+                    self.term.hooks.vouch(&owed);
+                }
                 return self.accepted(Accepted::Repeat { open });
             }
             self.beat_if_ours();
@@ -197,7 +200,7 @@ impl Case {
             && crate::triage::beats(&self.interruption, &self.known, &self.term.policy)
             && let Some(owed) = self.interruption.owed(&self.interruption.instance)
         {
-            self.term.hooks.own(&owed, self.known.happened, First::Received);
+            self.term.hooks.own(&owed, self.known.happened, First::Received, Source::Message);
             self.beating = Some(owed);
         }
     }
@@ -355,7 +358,7 @@ impl Case {
                 info!(instance = %owed.key.instance, group = %owed.key.group, hook = %owed.key.hook, "The instance has no Node; its hook is completed.");
             }
         }
-        if self.term.hooks.complete(&owed, self.known.happened).await.is_none() {
+        if self.term.hooks.complete(&owed, self.known.happened, Source::Message).await.is_none() {
             return Fate::Leave;
         }
         self.term.metrics.message(Some(kind), outcome);
@@ -430,7 +433,7 @@ fn ask(term: Term, interruption: Interruption, event: Moment, question: Question
             Question::Beat(_) if dry => Learnt::Nothing,
             Question::Beat(key) => {
                 let owed = OwedHook { key: key.clone(), token: interruption.hook().and_then(|h| h.token.clone()) };
-                match term.hooks.prove(&owed, event).await {
+                match term.hooks.prove(&owed, event, Source::Message).await {
                     Some(proof) => Learnt::Beat(BeatAnswer { at: term.clock.now(), accepted: proof == Proof::Open }),
                     None => Learnt::Nothing,
                 }

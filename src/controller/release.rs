@@ -10,7 +10,7 @@ use super::{
     context::{Backoff, Term},
     departed::Departure,
     foreman::{Course, Word},
-    hooks::Completion,
+    hooks::{Completion, Source},
 };
 use crate::{
     cluster::{About, EventNote, EventReason, Problem, Severity},
@@ -213,7 +213,7 @@ impl Release {
             self.term.hooks.forget(owed);
             return Some(Served::NotOurs);
         }
-        self.term.hooks.complete(owed, self.event_of(owed)).await.map(Served::Ended)
+        self.term.hooks.complete(owed, self.event_of(owed), Source::Record).await.map(Served::Ended)
     }
 
     fn event_of(&self, owed: &OwedHook) -> Moment {

@@ -12,6 +12,10 @@ const RETRIES: [Duration; 3] = [seconds(1), seconds(2), seconds(4)];
 const TWO_RETRIES: Duration = seconds(3);
 /// Where nothing is to be saved any more, or a person must act first, there is no hurry.
 const SLOW_RETRY: Duration = seconds(30);
+/// A call that a policy forbids is repeated this often, and not faster.
+pub const FORBIDDEN_RETRY: Duration = Duration::from_mins(5);
+/// The longest GlobalTimeout that AWS has; it stands in for one that is not described.
+const LONGEST_GLOBAL: Duration = Duration::from_hours(48);
 /// No call takes longer.
 const MOST_CALL: Duration = seconds(10);
 /// No timeout, whatever was answered, makes us beat without a pause (AWS allows none under 30 s).
@@ -45,6 +49,8 @@ pub struct BeatSchedule {
     first_failed: Option<Moment>,
     /// The last answer was a refusal that asking again does not mend.
     is_refused: bool,
+    /// A policy forbids the heartbeats: none goes out before this moment.
+    held_until: Option<Moment>,
     is_missed: bool,
     end: Option<End>,
     counts: BeatCounts,
@@ -108,6 +114,7 @@ impl BeatSchedule {
             failures: 0,
             first_failed: None,
             is_refused: false,
+            held_until: None,
             is_missed: false,
             end: None,
             counts: BeatCounts::default(),
@@ -126,8 +133,9 @@ impl BeatSchedule {
 
     /// The same for one that is to prove that the action is open, whether or not it adds anything.
     #[must_use]
-    pub const fn due_to_prove(&self) -> Option<Moment> {
-        if self.in_flight.is_some() || self.end.is_some() { None } else { Some(self.due) }
+    pub fn due_to_prove(&self) -> Option<Moment> {
+        let due = self.held_until.map_or(self.due, |held| self.due.max(held));
+        if self.in_flight.is_some() || self.end.is_some() { None } else { Some(due) }
     }
 
     /// Somebody waits for the next answer: it is asked for at once, or when a failed one is due again.
@@ -165,9 +173,31 @@ impl BeatSchedule {
         Turn { by, firm: self.first.is_some() || self.last.is_some(), is_take_up }
     }
 
+    /// When the completion should have had its turn where many wait: the less is left of the window
+    /// last granted, the earlier.
+    #[must_use]
+    pub fn completion_turn(&self, now: Moment) -> Turn {
+        let end = self.window_end().unwrap_or_else(|| self.window_start().plus(UNDESCRIBED_TIMEOUT));
+        Turn { by: end.max(now), firm: end > now, is_take_up: false }
+    }
+
+    /// A policy forbids the heartbeat: the next one goes in five minutes.
+    pub fn forbidden(&mut self, now: Moment) {
+        self.refused(now);
+        self.held_until = Some(now.plus(FORBIDDEN_RETRY));
+    }
+
+    /// AWS has ended the action by this moment, whatever was answered: its start and the hook's
+    /// GlobalTimeout, 48 h where that is not described.
+    #[must_use]
+    pub fn ends_by(&self) -> Moment {
+        self.event.plus(self.first.as_ref().map_or(LONGEST_GLOBAL, |d| d.global_timeout))
+    }
+
     /// One goes out now.
     pub fn sent(&mut self, now: Moment) {
         self.in_flight = Some(now);
+        self.held_until = None;
         self.counts.sent += 1;
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::{
-    Before, MAX_BYTES, MAX_INTERRUPTIONS, Record, Standing, VERSION, compat,
+    Before, MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Record, Standing, VERSION, compat,
     life::consume_release,
     ours,
     patch::{NodePatch, urgency},
@@ -106,7 +106,8 @@ pub fn accept(node: &Node, interruption: &Interruption, now: Moment, options: &A
         }
         Standing::Void { .. } | Standing::Released { .. } | Standing::Open(_) | Standing::Doubtful { .. } => return Accept::Repeat,
     };
-    if record.interruptions.len() > MAX_INTERRUPTIONS || record.write().len() > MAX_BYTES {
+    let is_over_hooks = record.hooks().len() > MAX_HOOKS;
+    if is_over_hooks || record.interruptions.len() > MAX_INTERRUPTIONS || record.write().len() > MAX_BYTES {
         return Accept::Full;
     }
     let record = Record { compat: options.compat.map(|c| c.as_str().to_owned()).or(record.compat), ..record };

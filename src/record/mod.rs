@@ -32,5 +32,5 @@ pub use confirmed::{ConfirmedNodes, Trust};
 pub use life::{After, carried_over, carry_over, release, reregister, restore, write_back};
 pub use patch::{cordon, exclude};
 pub use room::LabelRoom;
-pub use schema::{Before, Damage, MAX_BYTES, MAX_INTERRUPTIONS, Record, Released, VERSION};
+pub use schema::{Before, Damage, MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Record, Released, VERSION};
 pub use standing::{Doubt, Ours, Standing, VoidReason, ours, standing};

@@ -24,6 +24,8 @@ use crate::domain::{Compat, GroupName, HookKey, HookName, InstanceId, Kind, Life
 pub const VERSION: u64 = 1;
 /// No record holds more interruptions than this (a group has at most 50 hooks).
 pub const MAX_INTERRUPTIONS: usize = 64;
+/// No record names more hooks than this. Of one that somebody else wrote, the first ones count.
+pub const MAX_HOOKS: usize = 4;
 /// No record is longer than this: all annotations of an object share 256 KiB.
 pub const MAX_BYTES: usize = 32 * 1024;
 /// Longer event ids (EventBridge's have 36 characters) are cut.
@@ -170,12 +172,28 @@ impl Record {
         self.known().map(|k| k.taken(instance)).collect()
     }
 
-    /// The completions that it owes, each action once, with the token of its newest event.
+    /// The hooks that it names, each once, in the order in which they were taken on; at most one more than count.
+    pub(super) fn hooks(&self) -> Vec<(&GroupName, &HookName)> {
+        let mut hooks = Vec::new();
+        for named in self.known().filter_map(|k| k.group.as_ref().zip(k.hook.as_ref())) {
+            if !hooks.contains(&named) {
+                hooks.push(named);
+            }
+            if hooks.len() > MAX_HOOKS {
+                break;
+            }
+        }
+        hooks
+    }
+
+    /// The completions that it owes, each action once, with the token of its newest event. The first [`MAX_HOOKS`] hooks count.
     #[must_use]
     pub fn owed(&self, instance: &InstanceId) -> Vec<OwedHook> {
         let mut newest: std::collections::BTreeMap<HookKey, (Moment, OwedHook)> = std::collections::BTreeMap::new();
+        let mut counted = self.hooks();
+        counted.truncate(MAX_HOOKS);
         for taken in self.taken(instance) {
-            let Some(hook) = taken.hook else { continue };
+            let Some(hook) = taken.hook.filter(|h| counted.contains(&(&h.key.group, &h.key.hook))) else { continue };
             match newest.get(&hook.key) {
                 Some((time, kept)) if *time > taken.time || (kept.token.is_some() && hook.token.is_none()) => {}
                 _ => drop(newest.insert(hook.key.clone(), (taken.time, hook))),

@@ -19,7 +19,7 @@ use tokio::{
     time::Instant,
 };
 
-pub use self::typed::{DnsLookup, GroupLookup, HookLookup, InstanceLookup, Lookups};
+pub use self::typed::{DnsLookup, GroupLookup, HookLookup, InstanceLookup, Lookups, MemberLookup};
 use self::{cache::Cache, worker::Worker};
 use super::{Advice, AwsError};
 use crate::controller::{Random, Spawner};

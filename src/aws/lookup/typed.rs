@@ -67,6 +67,25 @@ impl HookLookup {
     }
 }
 
+/// The instances of a group, each with its lifecycle state in AWS's words.
+type Members = Arc<BTreeMap<String, String>>;
+
+/// Where the instances of Auto Scaling groups are in their lifecycle, all of a group at a time.
+#[derive(Debug, Clone)]
+pub struct MemberLookup(Lookup<GroupName, Members>);
+
+impl MemberLookup {
+    /// The lifecycle state of the instance (`InService`, `Terminating:Wait`, …), asked at `since` or
+    /// later. `None`: the group does not have it, or AWS has no such group.
+    ///
+    /// # Errors
+    /// As [`Lookup::get`].
+    pub async fn state_since(&self, group: &GroupName, instance: &InstanceId, since: Instant) -> Result<Option<String>, LookupError> {
+        let (_, members) = self.0.get_since(group, since).await?;
+        Ok(members.and_then(|all| all.get(instance.as_str()).cloned()))
+    }
+}
+
 /// All lookups.
 #[derive(Debug, Clone)]
 pub struct Lookups {
@@ -78,6 +97,8 @@ pub struct Lookups {
     pub groups: GroupLookup,
     /// Hooks of groups.
     pub hooks: HookLookup,
+    /// Instances of groups.
+    pub members: MemberLookup,
 }
 
 impl Lookups {
@@ -94,6 +115,9 @@ impl Lookups {
         let by_id = LookupSettings { batch: ec2::FILTER_VALUES, ..LookupSettings::default() };
         // A private DNS name goes to a new instance with its address.
         let by_dns = LookupSettings { keep: Duration::from_mins(1), ..by_id };
+        // One answer holds every instance of its groups, and is of use for as long as a completion waits.
+        let of_members =
+            LookupSettings { keep: Duration::from_secs(10), keep_absence: Duration::from_secs(10), capacity: 50, batch: 20, linger: Duration::from_millis(200), ..slow };
         let one_group = LookupSettings { batch: 1, linger: Duration::ZERO, ..slow };
 
         let ec2 = clients.ec2().clone();
@@ -124,7 +148,15 @@ impl Lookups {
                 Ok(all)
             })
         });
-        Self { instances, dns, groups, hooks: HookLookup(hooks) }
+        let autoscaling = clients.autoscaling().clone();
+        let members = Lookup::start(of_members, random.clone(), spawner, move |names: Vec<GroupName>| {
+            let autoscaling = autoscaling.clone();
+            Box::pin(async move {
+                let groups = autoscaling.members_of(&names).await?;
+                Ok(groups.into_iter().map(|g| (g.group, Arc::new(g.members.into_iter().collect()))).collect())
+            })
+        });
+        Self { instances, dns, groups, hooks: HookLookup(hooks), members: MemberLookup(members) }
     }
 }
 

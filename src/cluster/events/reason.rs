@@ -144,6 +144,10 @@ reasons! {
     SeveralHooks [Warning] [Node]
         "By the default of `--lifecycle-hook`, Sundown completes several hooks of one group, because none of them starts with `sundown`. One that another tool answers is cut short. Once for each group and leader."
         => "Add a hook of Sundown's own ([`sundown enroll`](commands.md#sundown-enroll)): from then on the others are left alone. Or name yours with `--lifecycle-hook`.";
+    /// An action that only a record names was completed unseen.
+    HookNotConfirmed [Warning] [Node]
+        "A lifecycle action was completed that only the node's record names, and AWS could not be asked before whether the instance waits in its group: `DescribeAutoScalingGroups` is denied, or went unanswered for 30 s."
+        => "Allow `autoscaling:DescribeAutoScalingGroups`.";
     /// A hook turned out not to be ours.
     HookNotOurs [Normal] [Node]
         "AWS did not describe the hooks of the group when the interruption was accepted. It has now, and the hook is somebody else's: it gets no more heartbeats and is not completed."

@@ -9,7 +9,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::Foreman;
 use crate::{
-    controller::{hooks::First, places, release::Completing},
+    controller::{hooks::{First, Source}, places, release::Completing},
     domain::{InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
     drain::{self, Drain, Input, Start},
     lifecycle::{self, LimitSettings, RecordClock},
@@ -290,7 +290,7 @@ impl Foreman {
             let event = taken.iter().filter(|t| t.hook.as_ref() == Some(hook)).map(|t| t.time).max();
             let event = event.unwrap_or_else(|| self.term.clock.now());
             // What is found at a take-over is beaten at once, who has least time first.
-            self.term.hooks.own(hook, event, if ours { First::Received } else { First::TakenOver });
+            self.term.hooks.own(hook, event, if ours { First::Received } else { First::TakenOver }, Source::Record);
         }
     }
 

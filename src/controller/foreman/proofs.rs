@@ -8,7 +8,7 @@ use tracing::{debug, info, warn};
 use super::{Foreman, Word};
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    controller::{context::Term, hooks::Proof},
+    controller::{context::Term, hooks::{Proof, Source}},
     domain::{HookAction, HookKey, HookPurpose, InstanceId, Interruption, Kind, MomentExt, Node, NodeName, Ready, SpotAction, Taken, What, seconds},
     drain::{Input, NodeCondition},
     record::Record,
@@ -61,7 +61,7 @@ impl Foreman {
             let mut counts = false;
             for hook in owed {
                 let event = taken.iter().filter(|t| t.hook.as_ref() == Some(&hook)).map(|t| t.time).max();
-                match term.hooks.prove(&hook, event.unwrap_or_else(|| term.clock.now())).await {
+                match term.hooks.prove(&hook, event.unwrap_or_else(|| term.clock.now()), Source::Record).await {
                     Some(Proof::Open) => counts = true,
                     // No answer to be had: it is known to be over. (At the end of the term nobody comes here.)
                     Some(Proof::Gone) | None => term.hooks.forget(&hook),
@@ -203,7 +203,7 @@ async fn prove(term: &Term, name: NodeName, instance: &InstanceId, taken: &Taken
     if let Some(owed) = &taken.hook {
         asking.push(Box::pin(async move {
             // No answer to be had: it is known to be over. (At the end of the term nobody comes here.)
-            let accepted = term.hooks.prove(owed, taken.time).await == Some(Proof::Open);
+            let accepted = term.hooks.prove(owed, taken.time, Source::Record).await == Some(Proof::Open);
             Evidence::Beat(BeatAnswer { at: term.clock.now(), accepted })
         }));
         asking.push(Box::pin(ask_hook(term, &owed.key, Duration::ZERO)));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tokio::sync::mpsc;
 
-use super::Order;
+use super::{Order, Source};
 use crate::domain::{HookKey, Moment, OwedHook};
 
 /// The tasks of actions, by all names under which each is owed.
@@ -26,11 +26,11 @@ struct Entry {
 }
 
 impl Book {
-    /// The task of the action that is owed by this name, told of the name if it is new.
-    pub(super) fn find(&mut self, owed: &OwedHook) -> Option<mpsc::UnboundedSender<Order>> {
+    /// The task of the action that is owed by this name, told of the name and where it is known from.
+    pub(super) fn find(&mut self, owed: &OwedHook, source: Source) -> Option<mpsc::UnboundedSender<Order>> {
         let found = self.lookup(owed)?;
         // One that has just ended is being replaced by who asks.
-        found.orders.send(Order::Named(Box::new(owed.clone()))).ok()?;
+        found.orders.send(Order::Named(Box::new(owed.clone()), source)).ok()?;
         let has_token = found.has_token || owed.token.is_some();
         for (_, entry) in self.of_key_mut(&owed.key).filter(|(_, e)| e.orders.same_channel(&found.orders)) {
             entry.has_token = has_token;

@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, info, warn};
 
-use super::{Completion, Hooks, Order, Pacer, Past, Proof, Undescribed};
+use super::{Completion, Hooks, Order, Pacer, Past, Proof, Source, Undescribed, unseen};
 use crate::{
     aws::{Advice, AwsError, HookResult, LookupError},
     controller::{
@@ -16,7 +16,7 @@ use crate::{
         foreman::Word,
     },
     domain::{HookKey, InstanceState, Moment, MomentExt, OwedHook, seconds},
-    lifecycle::{BeatSchedule, End, HookFacts},
+    lifecycle::{BeatSchedule, Confirmation, End, FORBIDDEN_RETRY, HookFacts, Next, Seen},
     observe::{BeatResult, CompletionResult},
 };
 
@@ -29,8 +29,15 @@ const CLAIM: Duration = seconds(300);
 pub(super) struct Keeper {
     standing: Standing,
     words: mpsc::UnboundedSender<Word>,
-    /// As it is called: with its token, unless AWS does not take that.
+    /// As it is called: with its token where a message brought it, unless AWS does not take that.
     owed: OwedHook,
+    source: Source,
+    /// What AWS said of the instance of an action that only a record names.
+    confirmation: Confirmation,
+    /// When AWS is to be asked that.
+    confirm_at: Option<Moment>,
+    /// It was said that such an action is not completed although its drain has ended.
+    is_doubt_said: bool,
     /// AWS did not take the token.
     is_token_refused: bool,
     /// All names under which it is owed.
@@ -56,12 +63,17 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    pub(super) fn new(hooks: &Hooks, owed: OwedHook, schedule: BeatSchedule, orders: mpsc::UnboundedReceiver<Order>) -> Self {
+    pub(super) fn new(hooks: &Hooks, owed: OwedHook, source: Source, schedule: BeatSchedule, orders: mpsc::UnboundedReceiver<Order>) -> Self {
+        let token = owed.token.clone().filter(|_| source == Source::Message);
         Self {
             standing: hooks.standing.clone(),
             words: hooks.words.clone(),
             names: vec![owed.clone()],
-            owed,
+            owed: OwedHook { token, ..owed },
+            source,
+            confirmation: Confirmation::default(),
+            confirm_at: None,
+            is_doubt_said: false,
             is_token_refused: false,
             schedule,
             past: Arc::clone(&hooks.past),
@@ -98,6 +110,9 @@ impl Keeper {
             if until <= now {
                 return;
             }
+            let (completing, confirming) = self.completing(now);
+            let (completion_turn, completing_pacer) = (self.schedule.completion_turn(now), self.pacer.clone());
+            let (standing, confirmed_key) = (self.standing.clone(), self.owed.key.clone());
             let due = if self.proofs.is_empty() { self.schedule.due() } else { self.schedule.due_to_prove() };
             let (due, turn, pacer) = (due.unwrap_or(far), self.schedule.turn(), self.pacer.clone());
             let lapse = self.schedule.lapses_at().filter(|at| *at > now).unwrap_or(far);
@@ -112,9 +127,18 @@ impl Keeper {
                     Some(order) => if !self.obey(order, now) { return },
                     None => return,
                 },
-                () = clock.sleep_until(self.complete_at.unwrap_or(far)) => {
-                    self.complete_at = if Box::pin(self.complete()).await { None } else { Some(clock.now() + backoff.pause(&self.standing.random)) };
+                () = async { clock.sleep_until(completing.unwrap_or(far)).await; completing_pacer.turn(completion_turn).await } => {
+                    self.complete_at = match Box::pin(self.complete()).await {
+                        Try::Over => None,
+                        Try::Forbidden => Some(clock.now().plus(FORBIDDEN_RETRY)),
+                        Try::Failed => Some(clock.now() + backoff.pause(&self.standing.random)),
+                    };
                 }
+                seen = async {
+                    clock.sleep_until(confirming.unwrap_or(far)).await;
+                    let asked = clock.now();
+                    (asked, Box::pin(unseen::ask(&standing, &confirmed_key)).await)
+                } => self.confirmed(seen.1, seen.0),
                 () = async { clock.sleep_until(due).await; pacer.turn(turn).await } => Box::pin(self.beat()).await,
                 () = clock.sleep_until(lapse.min(until)) => {}
                 () = clock.sleep_until(idle) => {
@@ -176,15 +200,19 @@ impl Keeper {
                 self.waiting.clear();
                 self.proofs.clear();
                 (self.complete_at, self.is_stranded, self.unclaimed_until) = (None, true, None);
+                (self.confirmation, self.confirm_at) = (Confirmation::default(), None);
             }
             Order::Resume(words) => {
                 (self.words, self.told, self.is_stranded) = (words, None, false);
                 self.unclaimed_until = Some(now.plus(CLAIM));
             }
-            Order::Named(name) => {
+            Order::Named(name, source) => {
                 self.unclaimed_until = None;
-                if self.owed.token.is_none() && !self.is_token_refused {
-                    self.owed.token.clone_from(&name.token);
+                if source == Source::Message {
+                    self.source = source;
+                    if self.owed.token.is_none() && !self.is_token_refused {
+                        self.owed.token.clone_from(&name.token);
+                    }
                 }
                 if !self.names.contains(&name) {
                     self.names.push(*name);
@@ -194,6 +222,35 @@ impl Keeper {
             Order::Forget => return false,
         }
         true
+    }
+
+    /// When the completion may go out, and when AWS is to be asked before that, as far as either is wanted.
+    fn completing(&self, now: Moment) -> (Option<Moment>, Option<Moment>) {
+        let wanted = self.complete_at.filter(|_| self.schedule.end().is_none());
+        if self.source == Source::Message || self.confirmation.is_good(now) {
+            return (wanted, None);
+        }
+        (None, wanted.map(|at| self.confirm_at.map_or(at, |confirm| confirm.max(at))))
+    }
+
+    /// AWS was asked at `asked` whether the instance of an action that only a record names waits.
+    fn confirmed(&mut self, seen: Seen, asked: Moment) {
+        let now = self.standing.clock.now();
+        match self.confirmation.heard(seen, asked, now) {
+            Next::Complete => self.confirm_at = None,
+            Next::CompleteUnseen => {
+                self.confirm_at = None;
+                unseen::warn_unseen(&self.standing, &self.owed.key);
+            }
+            Next::Ask(at) => {
+                self.confirm_at = Some(at);
+                if seen == Seen::WaitsNot && !std::mem::replace(&mut self.is_doubt_said, true) {
+                    unseen::say_doubt(&self.owed.key);
+                    // Most likely it is over, which a heartbeat tells.
+                    self.schedule.hasten(now);
+                }
+            }
+        }
     }
 
     /// While nobody leads, or has said that it is owed, it is not beaten for ever: its drain would be over by then.
@@ -277,7 +334,11 @@ impl Keeper {
             }
             Ok(Err(error)) => {
                 let denied = error.advice() == Advice::Denied;
-                if denied || error.is_invalid() {
+                if self.is_forbidden_for_good(&error, now) {
+                    self.schedule.gone(now);
+                } else if self.source == Source::Record && error.is_forbidden() {
+                    self.schedule.forbidden(now);
+                } else if denied || error.is_invalid() {
                     self.schedule.refused(now);
                 } else {
                     self.schedule.failed(now);
@@ -318,13 +379,18 @@ impl Keeper {
         matches!(hook, Ok(None)) || instance.is_ok_and(|facts| facts.is_none_or(|f| f.state == InstanceState::Terminated))
     }
 
-    /// One try to complete; `false`: to be tried again.
-    async fn complete(&mut self) -> bool {
+    /// A policy forbids the calls of an action that only a record names, and AWS has ended the action by now if it ever was.
+    fn is_forbidden_for_good(&self, error: &AwsError, now: Moment) -> bool {
+        self.source == Source::Record && error.is_forbidden() && now >= self.schedule.ends_by()
+    }
+
+    /// One try to complete.
+    async fn complete(&mut self) -> Try {
         if self.schedule.end().is_some() {
-            return true;
+            return Try::Over;
         }
         let standing = self.standing.clone();
-        let Some(left) = standing.lead.time_left() else { return false };
+        let Some(left) = standing.lead.time_left() else { return Try::Failed };
         let result = standing.aws.autoscaling().complete(&self.owed, HookResult::Continue, left).await;
         let key = self.owed.key.clone();
         match result {
@@ -332,18 +398,34 @@ impl Keeper {
                 self.schedule.completed(standing.clock.now());
                 standing.metrics.completion(CompletionResult::Accepted);
                 info!(instance = %key.instance, group = %key.group, hook = %key.hook, "Lifecycle action completed with CONTINUE.");
-                true
+                Try::Over
             }
             Err(error) if error.advice() == Advice::Gone || self.is_over_after(&error).await => {
                 self.schedule.gone(standing.clock.now());
                 info!(instance = %key.instance, group = %key.group, hook = %key.hook, %error, "The lifecycle action is over already.");
-                true
+                Try::Over
             }
             Err(error) => {
                 standing.metrics.completion(if error.advice() == Advice::Denied { CompletionResult::Denied } else { CompletionResult::Failed });
                 warn!(instance = %key.instance, group = %key.group, hook = %key.hook, %error, "Cannot complete the lifecycle action; trying again, heartbeats go on.");
-                false
+                let now = standing.clock.now();
+                if self.is_forbidden_for_good(&error, now) {
+                    self.schedule.gone(now);
+                    return Try::Over;
+                }
+                if self.source == Source::Record && error.is_forbidden() { Try::Forbidden } else { Try::Failed }
             }
         }
     }
+}
+
+/// What became of a try to complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Try {
+    /// The action is completed, or was over before.
+    Over,
+    /// To be tried again soon.
+    Failed,
+    /// A policy forbids it for an action that only a record names.
+    Forbidden,
 }

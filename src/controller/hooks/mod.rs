@@ -1,12 +1,13 @@
 //! The lifecycle actions that we owe: one task each, which beats until its completion is accepted.
 //!
 //! Beats and the completion of one action are sent one after the other by the same task, so none overtakes the other: there is
-//! no beat after an accepted completion. The beats of all of them go out through one [`Pacer`].
+//! no beat after an accepted completion. The calls of all of them go out through one [`Pacer`], the action with the least time left first.
 
 mod book;
 mod keeper;
 mod pacer;
 mod undescribed;
+mod unseen;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -53,7 +54,7 @@ enum Order {
     Complete(oneshot::Sender<Completion>),
     Prove(oneshot::Sender<Proof>),
     /// Somebody owes it, by this name.
-    Named(Box<OwedHook>),
+    Named(Box<OwedHook>, Source),
     /// The term is over, and the heartbeats alone go on.
     Strand,
     /// A new term, which hears these words.
@@ -80,6 +81,16 @@ pub(super) enum First {
     Received,
     /// Taken over from another leader.
     TakenOver,
+}
+
+/// Where an action is known from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A message of AWS that this process received. Its token names the action.
+    Message,
+    /// The record of a Node, which a kubelet can write. Calls name the instance only, and AWS must
+    /// show that the instance waits before the action is completed.
+    Record,
 }
 
 impl Hooks {
@@ -122,9 +133,16 @@ impl Hooks {
     }
 
     /// The action is ours: it is beaten from now on.
-    pub(super) fn own(&self, owed: &OwedHook, event: Moment, first: First) {
+    pub(super) fn own(&self, owed: &OwedHook, event: Moment, first: First, source: Source) {
         if !self.is_past(owed) {
-            self.task(owed, event, first);
+            self.task(owed, event, first, source);
+        }
+    }
+
+    /// A message tells of an action that is on a record. Where that has a task, its calls carry the token from now on.
+    pub(super) fn vouch(&self, owed: &OwedHook) {
+        if !self.is_past(owed) {
+            self.book().find(owed, Source::Message);
         }
     }
 
@@ -133,9 +151,9 @@ impl Hooks {
         self.past.lock().unwrap_or_else(PoisonError::into_inner).holds(owed)
     }
 
-    fn task(&self, owed: &OwedHook, event: Moment, first: First) -> mpsc::UnboundedSender<Order> {
+    fn task(&self, owed: &OwedHook, event: Moment, first: First, source: Source) -> mpsc::UnboundedSender<Order> {
         let mut book = self.book();
-        if let Some(task) = book.find(owed) {
+        if let Some(task) = book.find(owed, source) {
             return task;
         }
         let (orders, received) = mpsc::unbounded_channel();
@@ -146,7 +164,7 @@ impl Hooks {
             First::TakenOver => Start::TakenOver { at: now, unled: self.standing.config.standing.lease.duration.saturating_add(SLACK) },
         };
         let schedule = BeatSchedule::new(event, start, self.standing.random.fraction(), None);
-        let keeper = Keeper::new(self, owed.clone(), schedule, received);
+        let keeper = Keeper::new(self, owed.clone(), source, schedule, received);
         let (end, all, key) = (self.end.clone(), self.clone(), owed.key.clone());
         self.standing.metrics.set_hooks_owed(book.running());
         let span = tracing::info_span!("lifecycle_action", node = tracing::field::Empty);
@@ -164,23 +182,24 @@ impl Hooks {
     }
 
     /// Completes the action with CONTINUE; comes back when AWS has accepted that or says that nothing waits. `None`: the term ended.
-    pub(super) async fn complete(&self, owed: &OwedHook, event: Moment) -> Option<Completion> {
+    /// One that only a record names is completed once AWS shows its instance waiting (see [`crate::lifecycle::Confirmation`]).
+    pub(super) async fn complete(&self, owed: &OwedHook, event: Moment, source: Source) -> Option<Completion> {
         if self.is_past(owed) {
             return Some(Completion::Gone);
         }
         let (reply, answer) = oneshot::channel();
-        drop(self.task(owed, event, First::Received).send(Order::Complete(reply)));
+        drop(self.task(owed, event, First::Received, source).send(Order::Complete(reply)));
         answer.await.ok()
     }
 
     /// Sends one heartbeat now (after a failure, when it is due again); comes back when AWS has answered it. `None`: the term ended, or
     /// the action is known to be over.
-    pub(super) async fn prove(&self, owed: &OwedHook, event: Moment) -> Option<Proof> {
+    pub(super) async fn prove(&self, owed: &OwedHook, event: Moment, source: Source) -> Option<Proof> {
         if self.is_past(owed) {
             return Some(Proof::Gone);
         }
         let (reply, answer) = oneshot::channel();
-        drop(self.task(owed, event, First::Received).send(Order::Prove(reply)));
+        drop(self.task(owed, event, First::Received, source).send(Order::Prove(reply)));
         answer.await.ok()
     }
 

@@ -1,4 +1,4 @@
-//! The one place through which all heartbeats of a term go out.
+//! The one place through which all heartbeats and completions of a term go out.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use crate::{
     lifecycle::{BEAT_RATE, Pace, TAKE_UP_RATE, Turn},
 };
 
-/// Two lines: one for the first heartbeats of what was taken up, one for all others.
+/// Two lines: one for the first heartbeats of what was taken up, one for all others and for completions.
 #[derive(Clone)]
 pub(super) struct Pacer {
     take_ups: Line,
@@ -24,7 +24,7 @@ struct Line {
 }
 
 impl Pacer {
-    /// Lets heartbeats go until `end`.
+    /// Lets calls go until `end`.
     pub(super) fn start(clock: Clock, spawner: &Spawner, end: &CancellationToken) -> Self {
         let line = |rate| {
             let line = Line { pace: Arc::new(Mutex::new(Pace::new(rate))), more: Arc::default() };

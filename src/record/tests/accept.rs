@@ -294,15 +294,41 @@ fn an_answer_lost_after_its_effect_is_recognised() {
 #[test]
 fn a_record_never_outgrows_its_bounds() {
     let mut node = node();
-    for n in 0..MAX_INTERRUPTIONS {
-        node = take_on(&node, &hook(&format!("e{n}"), 0, &format!("h{n}"), "t"), 1).unwrap();
+    for n in 0..i64::try_from(MAX_INTERRUPTIONS).unwrap() {
+        node = take_on(&node, &hook(&format!("e{n}"), n, "drain", &format!("t{n}")), 100).unwrap();
     }
-    assert_eq!(accept(&node, &hook("x", 0, "one-more", "t"), at(1), &AcceptOptions::default()), Accept::Full);
+    assert_eq!(accept(&node, &hook("x", 99, "drain", "one-more"), at(100), &AcceptOptions::default()), Accept::Full);
     let long = "g".repeat(MAX_BYTES);
     assert_eq!(accept(&super::node(), &hook("x", 0, &long, "t"), at(1), &AcceptOptions::default()), Accept::Full);
     let chatty = take_on(&super::node(), &hook(&long, 0, "drain", &long), 1).unwrap();
     assert!(chatty.record().unwrap().len() < 1000, "ids and tokens that cannot be true are cut");
     assert!(take_on(&chatty, &hook(&long, 0, "drain", &long), 1).is_none());
+}
+
+#[test]
+fn a_record_takes_four_hooks_and_the_fifth_keeps_its_message() {
+    let mut node = node();
+    for n in 0..MAX_HOOKS {
+        node = take_on(&node, &hook(&format!("e{n}"), 0, &format!("h{n}"), "t"), 1).unwrap();
+    }
+    assert_eq!(accept(&node, &hook("x", 0, "one-more", "t"), at(1), &AcceptOptions::default()), Accept::Full);
+    let later = take_on(&node, &hook("y", 60, "h0", "t2"), 61).unwrap();
+    assert_eq!(owed(&later).len(), MAX_HOOKS, "a later action of a hook that it has is no other hook");
+    assert!(take_on(&node, &spot("s", 0), 1).is_some(), "what names no hook joins");
+}
+
+#[test]
+fn of_a_record_that_somebody_else_wrote_the_first_four_hooks_count() {
+    let mut node = take_on(&node(), &hook("e", 0, "h0", "t"), 1).unwrap();
+    let mut record: Value = serde_json::from_str(node.record().unwrap()).unwrap();
+    let first = record["interruptions"][0].clone();
+    for n in 1..1000 {
+        let mut more = first.clone();
+        more["hook"] = format!("h{n}").into();
+        record["interruptions"].as_array_mut().unwrap().push(more);
+    }
+    set_record(&mut node, &record.to_string());
+    assert_eq!(owed(&node), ["asg/h0", "asg/h1", "asg/h2", "asg/h3"]);
 }
 
 #[test]

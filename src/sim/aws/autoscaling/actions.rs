@@ -116,6 +116,13 @@ impl State {
         token
     }
 
+    /// An action is open for the instance whose end does not move it: it is shown as waiting all the same.
+    pub(super) fn waits_aside(&self, group: &str, instance: &str) -> bool {
+        let from = (group.to_owned(), instance.to_owned(), String::new());
+        let mine = self.actions.open.range(from..).take_while(|((g, i, _), _)| g == group && i == instance);
+        mine.filter_map(|(_, index)| self.actions.all.get(*index)).any(|action| !action.moves)
+    }
+
     /// A heartbeat: the timeout runs anew from now.
     pub(in crate::sim::aws) fn beat(&mut self, now: Moment, named: &Named<'_>) -> Result<(), NotActive> {
         let timeout = self.groups.get(named.group).and_then(|g| g.hooks.get(named.hook)).map(|h| h.heartbeat_timeout);

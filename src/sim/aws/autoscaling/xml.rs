@@ -41,7 +41,7 @@ pub(super) struct MemberView {
     instance: String,
     instance_type: String,
     zone: String,
-    state: LifecycleState,
+    state: &'static str,
     healthy: bool,
 }
 
@@ -54,7 +54,7 @@ impl MemberView {
             instance: instance.to_owned(),
             instance_type: found.instance_type.clone(),
             zone: found.zone.clone(),
-            state: stand,
+            state: if stand == LifecycleState::InService && state.waits_aside(&group.spec.name, instance) { "ReplacingRootVolume:Wait" } else { stand.as_str() },
             healthy: matches!(found.state, InstanceState::Pending | InstanceState::Running),
         })
     }
@@ -63,7 +63,7 @@ impl MemberView {
         xml.text("InstanceId", &self.instance);
         xml.text("InstanceType", &self.instance_type);
         xml.text("AvailabilityZone", &self.zone);
-        xml.text("LifecycleState", self.state.as_str());
+        xml.text("LifecycleState", self.state);
         xml.text("HealthStatus", health.get(usize::from(self.healthy)).copied().unwrap_or_default());
         xml.text("ProtectedFromScaleIn", "false");
     }
