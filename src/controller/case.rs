@@ -13,6 +13,7 @@ use super::{
     context::{Backoff, Term},
     foreman::Word,
     hooks::{First, Proof, Source},
+    returns::{self, Back},
     trial::{TrialEntry, Would},
 };
 use crate::{
@@ -122,6 +123,20 @@ impl Case {
                     self.term.hooks.vouch(&owed);
                 }
                 return self.accepted(Accepted::Repeat { open });
+            }
+            match self.returned().await {
+                Back::No => {}
+                Back::Restored if self.interruption.hook().is_none() => {
+                    self.term.metrics.message(Some(self.interruption.kind()), MessageOutcome::Restored);
+                    return Fate::Delete;
+                }
+                // A launch action waits for its answer.
+                Back::Restored => {}
+                Back::Again => continue,
+                Back::Untold => {
+                    self.term.metrics.message(Some(self.interruption.kind()), MessageOutcome::Left);
+                    return Fate::Leave;
+                }
             }
             self.beat_if_ours();
             let now = self.term.clock.now();
@@ -363,6 +378,18 @@ impl Case {
         }
         self.term.metrics.message(Some(kind), outcome);
         Fate::Delete
+    }
+
+    /// An instance that is back in service: what its record left on the Node is put back.
+    async fn returned(&mut self) -> Back {
+        let of_instance = |n: &&Arc<Node>| n.instance.as_ref() == Some(&self.interruption.instance) && self.term.manages(n);
+        match self.known.nodes.iter().find(of_instance).cloned() {
+            Some(node) if self.interruption.goes_into_service() && !self.is_dry() => {
+                self.undecided = None;
+                returns::put_back(&self.term, &node, &self.interruption).await
+            }
+            _ => Back::No,
+        }
     }
 
     fn warn_of_guess(&self, node: Option<&Node>) {

@@ -23,6 +23,7 @@ mod notices;
 mod outlets;
 mod places;
 mod release;
+mod returns;
 mod runtime;
 mod service;
 mod trial;

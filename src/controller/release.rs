@@ -308,7 +308,7 @@ pub(super) fn put_back(term: &Term, node: Arc<Node>, after: After) {
 }
 
 /// `held`: the record for a Node that has none that can be read.
-async fn put_back_now(term: &Term, node: &Node, held: Option<&Record>, after: &After) {
+pub(super) async fn put_back_now(term: &Term, node: &Node, held: Option<&Record>, after: &After) {
     let mut backoff = Backoff::up_to(seconds(10));
     let (mut node, judged) = (node.clone(), node.record().map(str::to_owned));
     // A new record, written by an accept meanwhile, is not ours to take away.

@@ -22,7 +22,7 @@ pub enum What {
     Terminate(HookAction),
     /// A launch hook waits: `EC2 Instance-launch Lifecycle Action`, or its native form.
     Launch(HookAction),
-    /// `EC2 Instance Launch Successful` (a warm pool gives instances back this way).
+    /// `EC2 Instance Launch Successful` out of a warm pool, into the group.
     LaunchSuccessful {
         /// The group that launched it.
         group: GroupName,
@@ -175,6 +175,16 @@ impl Interruption {
         match &self.what {
             What::Terminate(action) | What::Launch(action) => Some(action),
             What::LaunchSuccessful { .. } | What::Spot(_) | What::Capacity { .. } | What::Rebalance | What::StateChange(_) | What::Health(_) => None,
+        }
+    }
+
+    /// It says that the instance goes into service in its group: out of a warm pool, or by a launch action.
+    #[must_use]
+    pub fn goes_into_service(&self) -> bool {
+        match &self.what {
+            What::LaunchSuccessful { .. } => true,
+            What::Launch(action) => action.destination == Some(PoolEnd::Group),
+            What::Terminate(_) | What::Spot(_) | What::Capacity { .. } | What::Rebalance | What::StateChange(_) | What::Health(_) => false,
         }
     }
 

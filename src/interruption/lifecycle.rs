@@ -65,13 +65,14 @@ pub(super) fn from_event(detail: &Lifecycle<'_>, way: Way, event_id: &str, time:
     Ok(Parsed::Interruptions(vec![Interruption { instance, event_id: event_id.to_owned(), time, what: detail.what(way)? }]))
 }
 
-/// `EC2 Instance Launch Successful`: of interest only when the instance comes out of a warm pool, where it may have been a Node
-/// before.
+/// `EC2 Instance Launch Successful`: of interest only when the instance comes out of a warm pool into its group. It may have been a
+/// Node before.
 pub(super) fn launched(detail: &Lifecycle<'_>, event_id: &str, time: Option<Moment>) -> Result<Parsed, Reject> {
     if detail.is_test() {
         return Ok(Parsed::TestNotification);
     }
-    if end(detail.origin.as_ref()) != Some(PoolEnd::WarmPool) {
+    let (origin, destination) = (end(detail.origin.as_ref()), end(detail.destination.as_ref()));
+    if (origin, destination) != (Some(PoolEnd::WarmPool), Some(PoolEnd::Group)) {
         return Ok(Parsed::Irrelevant(Irrelevant::OrdinaryLaunch));
     }
     let instance = field::instance("EC2InstanceId", detail.instance.as_ref())?;

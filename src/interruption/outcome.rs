@@ -35,7 +35,7 @@ pub enum Irrelevant {
     OtherDetailType,
     /// A scaling notification of a group (`autoscaling:EC2_INSTANCE_LAUNCH` and its like): no lifecycle action.
     OtherNotification,
-    /// A launch that succeeded, not out of a warm pool: nothing waits for anybody.
+    /// A launch that succeeded, and not out of a warm pool into the group: nothing waits for anybody.
     OrdinaryLaunch,
     /// An instance is `pending` or `running`.
     StateNotEnding,

@@ -36,6 +36,8 @@ labels!(
         Completed = "completed",
         /// A launch hook was answered CONTINUE.
         LaunchAnswered = "launch_answered",
+        /// The instance is back in service: its node was put back as it was.
+        Restored = "restored",
         /// About a hook that is not ours.
         ForeignHook = "foreign_hook",
         /// About a node that is not ours to drain.

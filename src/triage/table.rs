@@ -26,6 +26,8 @@ pub fn triage(interruption: &Interruption, known: &Knowledge, policy: &Policy, n
     let verdict = match &interruption.what {
         What::Terminate(_) | What::Launch(_) if case.hook_claim() == HookClaim::Foreign => policy.dispose(Reason::ForeignHook),
         What::Launch(action) => case.launch_hook(action),
+        // The index may have the Node in a moment, and its record may have to be put back.
+        What::LaunchSuccessful { .. } if !known.index_trusted && case.node().is_none() => wait(Vec::new(), None),
         What::Rebalance | What::Health(_) | What::LaunchSuccessful { .. } => case.not_acted_on_yet(),
         What::StateChange(state) if !state.is_ending() => policy.dispose(Reason::Irrelevant),
         What::Terminate(_) | What::Spot(_) | What::Capacity { .. } | What::StateChange(_) => match case.node() {

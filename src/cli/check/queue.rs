@@ -277,6 +277,7 @@ pub(super) fn coverage(name: &str, queue_arn: &str, rules: &[RuleFacts]) -> Find
         "EC2 Spot Instance Interruption Warning",
         "EC2 Instance State-change Notification",
         "EC2 Capacity Reservation Instance Interruption Warning",
+        "EC2 Instance Launch Successful",
     ];
     let missing: Vec<_> = wanted.into_iter().filter(|t| !brought.contains(*t)).collect();
     if missing.is_empty() {

@@ -120,6 +120,10 @@ reasons! {
     InterruptionDisproved [Normal] [Node]
         "The interruption was read late, and AWS says that it is not true any more: the drain ends, and the node is put back as it was."
         => "Nothing. When it happens often, find out why messages are [read late](operations.md#interruptions-are-taken-on-late).";
+    /// An instance is back in service.
+    InstanceReturned [Normal] [Node]
+        "Auto Scaling has put the instance back into service (out of a warm pool, or out of hibernation) without a new boot: the node is put back as it was."
+        => "Nothing.";
     /// A drain ended with nothing left.
     Drained [Normal] [Node]
         "The drain ended, and nothing that counts is left: after how long."

@@ -226,6 +226,7 @@ impl Foreman {
                 }
             }
             Word::Proof { node, event, holds } => self.proof(&node, &event, holds),
+            Word::Returned { node, uid, events } => self.returned(&node, &uid, events),
             Word::InstanceEnds { node, instance, over } => self.instance_ends(&node, &instance, over),
             Word::HooksOver { node, uid, hooks } => {
                 let now = self.term.clock.now();

@@ -1,6 +1,6 @@
 //! What has to be asked before a record counts, or before a drain may force.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use tracing::{debug, info, warn};
@@ -8,7 +8,7 @@ use tracing::{debug, info, warn};
 use super::{Foreman, Word};
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    controller::{context::Term, hooks::{Proof, Source}},
+    controller::{context::Term, hooks::{Proof, Source}, returns},
     domain::{HookAction, HookKey, HookPurpose, InstanceId, Interruption, Kind, MomentExt, Node, NodeName, Ready, SpotAction, Taken, What, seconds},
     drain::{Input, NodeCondition},
     record::Record,
@@ -112,6 +112,17 @@ impl Foreman {
             reason: EventReason::InterruptionDisproved,
             message: "The interruption was read late and does not hold any more: the drain ends and the node is put back.".to_owned(),
         });
+        self.step(name, Input::Release);
+    }
+
+    /// The instance of a node that is being drained is back in service: the drain ends, and the node is put back.
+    pub(super) fn returned(&mut self, name: &NodeName, uid: &str, events: BTreeSet<String>) {
+        let Some(course) = self.courses.get_mut(name).filter(|c| c.node.uid == uid && c.drain.is_some()) else { return };
+        course.disproved.extend(events);
+        if !course.is_disproved() || std::mem::replace(&mut course.put_back, true) {
+            return;
+        }
+        returns::note(&self.term, &course.node);
         self.step(name, Input::Release);
     }
 

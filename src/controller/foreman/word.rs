@@ -1,6 +1,6 @@
 //! What the foreman is told by other tasks.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
     cluster::UnschedulableNodes,
@@ -89,6 +89,15 @@ pub(in crate::controller) enum Word {
         event: String,
         /// It holds.
         holds: bool,
+    },
+    /// Auto Scaling has put an instance back into service, and none of its terminate actions is open.
+    Returned {
+        /// Its node.
+        node: NodeName,
+        /// Its UID.
+        uid: String,
+        /// The events that its record tells of: all of them are over.
+        events: BTreeSet<String>,
     },
     /// AWS says that an instance ends: nothing runs on it any more, or will soon.
     InstanceEnds {

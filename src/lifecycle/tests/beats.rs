@@ -341,3 +341,32 @@ fn a_slow_answer_lends_no_time() {
     s.accepted(at(159));
     assert_eq!((s.window_end(), s.due()), (Some(at(450)), Some(at(300))));
 }
+
+#[test]
+fn a_heartbeat_that_a_policy_forbids_is_sent_again_after_five_minutes_and_not_sooner() {
+    let mut s = BeatSchedule::new(at(0), Start::TakenOver { at: at(10), unled: seconds(15) }, 0.5, None);
+    assert_eq!(s.due(), Some(at(10)));
+    s.sent(at(10));
+    s.forbidden(at(11));
+    // Neither a description nor somebody who waits makes it faster.
+    s.described(described(60, 6_000));
+    s.hasten(at(12));
+    assert_eq!((s.due(), s.due_to_prove()), (Some(at(311)), Some(at(311))));
+    s.sent(at(311));
+    s.accepted(at(311));
+    assert!(s.due().is_some_and(|due| due <= at(341)), "allowed again, it goes on as ever");
+    assert_eq!(s.ends_by(), at(6_000));
+    assert_eq!(BeatSchedule::new(at(0), received(0), 0.0, None).ends_by(), at(48 * 3600));
+}
+
+#[test]
+fn the_completion_with_the_least_time_left_has_the_first_turn() {
+    let turn = |heartbeat: u64| fresh(heartbeat, heartbeat * 100).completion_turn(at(10));
+    assert_eq!((turn(60).by, turn(300).by), (at(60), at(300)));
+    let late = fresh(60, 6_000).completion_turn(at(90));
+    assert_eq!((late.by, late.firm), (at(90), false), "nothing is left to be saved");
+    let mut beaten = fresh(60, 6_000);
+    beaten.sent(at(50));
+    beaten.accepted(at(50));
+    assert_eq!(beaten.completion_turn(at(51)).by, at(110));
+}

@@ -3,6 +3,7 @@
 
 mod aws_time;
 mod beats;
+mod confirm;
 mod deadlines;
 mod properties;
 

@@ -6,6 +6,7 @@ mod compat;
 mod confirmed;
 mod life;
 mod properties;
+mod returned;
 mod room;
 mod schema;
 

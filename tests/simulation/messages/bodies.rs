@@ -52,6 +52,12 @@ pub fn terminate(group: &str, hook: &str, instance: &str, time: &str) -> String 
     event("aws.autoscaling", "EC2 Instance-terminate Lifecycle Action", time, &detail)
 }
 
+/// A launch out of a warm pool that succeeded.
+pub fn out_of_warm_pool(group: &str, instance: &str, time: &str) -> String {
+    let detail = json!({ "EC2InstanceId": instance, "AutoScalingGroupName": group, "Origin": "WarmPool", "Destination": "AutoScalingGroup" });
+    event("aws.autoscaling", "EC2 Instance Launch Successful", time, &detail)
+}
+
 /// The envelope of SNS around a body.
 pub fn in_sns(body: &str) -> String {
     json!({ "Type": "Notification", "TopicArn": "arn:aws:sns:eu-west-1:123456789012:interruptions", "Message": body }).to_string()

@@ -1,7 +1,7 @@
 //! What becomes of messages: every shape, every reason not to act, and everything that nobody understands.
 
 mod bad;
-mod bodies;
+pub mod bodies;
 mod claims;
 mod dead_letters;
 mod dry;

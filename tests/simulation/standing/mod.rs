@@ -12,6 +12,8 @@ mod joining;
 mod leaders;
 mod pace;
 mod processes;
+mod records;
+mod returned;
 mod stranded;
 mod takeovers;
 

@@ -136,6 +136,7 @@ fn a_rule_is_enabled_has_the_queue_for_a_target_and_leaves_events_as_they_are() 
         "EC2 Spot Instance Interruption Warning",
         "EC2 Instance State-change Notification",
         "EC2 Capacity Reservation Instance Interruption Warning",
+        "EC2 Instance Launch Successful",
     ];
     let covered = |rules: &[RuleFacts]| told(&[coverage("q", ARN, rules)])[0];
     assert_eq!(covered(&[brings(&all)]), ("rules", Answer::Yes, true));

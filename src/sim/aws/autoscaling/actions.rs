@@ -116,11 +116,12 @@ impl State {
         token
     }
 
-    /// An action is open for the instance whose end does not move it: it is shown as waiting all the same.
-    pub(super) fn waits_aside(&self, group: &str, instance: &str) -> bool {
+    /// An action is open for the instance whose end does not move it, and the instance is shown in this wait state.
+    pub(super) fn waits_aside(&self, group: &str, instance: &str) -> Option<&'static str> {
         let from = (group.to_owned(), instance.to_owned(), String::new());
         let mine = self.actions.open.range(from..).take_while(|((g, i, _), _)| g == group && i == instance);
-        mine.filter_map(|(_, index)| self.actions.all.get(*index)).any(|action| !action.moves)
+        let aside = mine.filter_map(|(_, index)| self.actions.all.get(*index)).find(|action| !action.moves)?;
+        Some(if aside.report.transition == Transition::Launching { "Pending:Wait" } else { "ReplacingRootVolume:Wait" })
     }
 
     /// A heartbeat: the timeout runs anew from now.

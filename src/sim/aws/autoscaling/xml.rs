@@ -54,7 +54,7 @@ impl MemberView {
             instance: instance.to_owned(),
             instance_type: found.instance_type.clone(),
             zone: found.zone.clone(),
-            state: if stand == LifecycleState::InService && state.waits_aside(&group.spec.name, instance) { "ReplacingRootVolume:Wait" } else { stand.as_str() },
+            state: state.waits_aside(&group.spec.name, instance).filter(|_| stand == LifecycleState::InService).unwrap_or(stand.as_str()),
             healthy: matches!(found.state, InstanceState::Pending | InstanceState::Running),
         })
     }

@@ -1,0 +1,59 @@
+//! An instance that is back in service without a new boot: out of a warm pool that kept it running, or out of hibernation.
+//!
+//! A boot ID that changed says by itself that a record no longer counts. Here it stays the same, and only
+//! Auto Scaling says that the instance is in service again. The first row that applies decides:
+//!
+//! | the event, and the Node's record | answer |
+//! | --- | --- |
+//! | the event does not say that the instance goes into service, or not when | [`Returned::Nothing`] |
+//! | there is no record, or none that counts for this machine | [`Returned::Nothing`] |
+//! | something in the record happened when the event did, or later | [`Returned::Nothing`] |
+//! | released, and nothing of ours is on the Node | [`Returned::Nothing`] |
+//! | released | [`Returned::Restore`] |
+//! | open | [`Returned::EndDrain`] |
+//!
+//! Before the Node is restored, the caller makes sure that no terminate action of the record's hooks is open.
+//! Only times of AWS are compared: when Sundown accepted or released something says nothing of what came first.
+
+use std::collections::BTreeSet;
+
+use super::{Record, Standing, ours, schema::Entry, standing};
+use crate::domain::{Interruption, Moment, Node, OwedHook};
+
+/// What an event that an instance goes into service means for the Node's record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Returned {
+    /// Nothing.
+    Nothing,
+    /// Put the Node back, once none of these actions is open.
+    Restore(Vec<OwedHook>),
+    /// The same, and the drain that is under way ends with it.
+    EndDrain {
+        /// Actions that must be over first.
+        actions: Vec<OwedHook>,
+        /// The events of the record, all of which are over.
+        events: BTreeSet<String>,
+    },
+}
+
+/// What `interruption` means for the record of `node`.
+#[must_use]
+pub fn returned(node: &Node, interruption: &Interruption) -> Returned {
+    let Some(time) = interruption.time.filter(|_| interruption.goes_into_service()) else { return Returned::Nothing };
+    let instance = &interruption.instance;
+    match standing(node, Some(instance)) {
+        Standing::Open(record) if is_all_before(&record, time) => {
+            Returned::EndDrain { actions: record.owed(instance), events: record.known().map(|k| k.event.clone()).collect() }
+        }
+        Standing::Released { record, .. } if ours(node, &record).any() && is_all_before(&record, time) => Returned::Restore(record.owed(instance)),
+        _ => Returned::Nothing,
+    }
+}
+
+/// Everything that the record tells happened before `time`. An entry that cannot be read may be later.
+fn is_all_before(record: &Record, time: Moment) -> bool {
+    record.interruptions.iter().all(|entry| match entry {
+        Entry::Known(known) => known.time < time,
+        Entry::Foreign(_) => false,
+    })
+}

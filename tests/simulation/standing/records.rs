@@ -1,0 +1,123 @@
+//! Actions that are known only from a record, which a kubelet can write.
+
+use serde_json::json;
+use sundown::sim::aws::{Fault as AwsFault, FaultRule, HookSpec, How};
+
+use super::{BEAT, gaps, s};
+use crate::harness::{Replica, Stage};
+
+const GROUPS: &str = "autoscaling:DescribeAutoScalingGroups";
+const COMPLETE: &str = "autoscaling:CompleteLifecycleAction";
+
+fn events_of(stage: &Stage, reason: &str) -> usize {
+    stage.events().iter().filter(|e| e.reason == reason).count()
+}
+
+/// A drain of 60 s that a second replica takes over after 20 s: the message is deleted by then.
+async fn taken_over(seed: u64, before: impl FnOnce(&Stage)) -> (Stage, String, Replica) {
+    let stage = Stage::new(seed);
+    let instance = stage.group(2, 300).remove(0);
+    stage.slow_pod(&instance, "slow", 60);
+    let first = stage.lead("sundown-0", &[]).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.pass(20).await;
+    first.kill();
+    before(&stage);
+    let second = stage.lead("sundown-1", &[]).await;
+    (stage, instance, second)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_taken_over_is_completed_once_aws_shows_the_instance_waiting() {
+    let (stage, instance, second) = taken_over(930, |_| {}).await;
+    stage.pass(10).await;
+    assert_eq!(stage.world.aws.count(GROUPS), 0, "nothing is asked before the drain has ended");
+    assert!(!stage.action(&instance).beats.is_empty(), "heartbeats go at once");
+    stage.until(60, "it is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    assert_eq!((stage.world.aws.count(GROUPS), events_of(&stage, "HookNotConfirmed")), (1, 0));
+    second.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_action_that_only_a_record_names_is_not_completed_while_its_instance_does_not_wait_for_it() {
+    let stage = Stage::new(931);
+    let instance = stage.group_with("asg", 2, &[super::hook("drain", 300), HookSpec::launching("boot").heartbeat_timeout(s(300))]).remove(0);
+    let sundown = stage.lead("sundown-0", &["--lifecycle-hook", "drain"]).await;
+    // A launch hook of somebody else's keeps the instance waiting, and its kubelet claims that it is ours to complete.
+    let token = stage.world.aws.other_action("asg", "boot", &instance, &[]).unwrap();
+    stage.pass(5).await;
+    sundown.stop().await;
+    let now = stage.clock.now().to_string();
+    let record = json!({ "version": 1, "instance": instance, "before": {}, "interruptions": [{
+        "kind": "terminate-hook", "event": "e", "time": now, "accepted": now, "group": "asg", "hook": "boot", "token": token,
+    }]});
+    stage.annotate(&instance, "sundown.dev/record", Some(&record.to_string()));
+    let sundown = stage.lead("sundown-1", &[]).await;
+    stage.pass(250).await;
+    let action = stage.action(&instance);
+    assert!(action.end.is_none(), "{action:?}");
+    assert_eq!(stage.world.aws.count(COMPLETE), 0);
+    assert!((5..40).contains(&stage.world.aws.count(GROUPS)), "it is asked again, slowly");
+    sundown.kill();
+    stage.end_unjudged();
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_state_of_instances_may_not_be_asked_for_a_record_is_believed_with_a_warning() {
+    let deny = |stage: &Stage| drop(stage.world.aws.fault(FaultRule::new(GROUPS, AwsFault::AccessDenied, How::Always)));
+    let (stage, instance, second) = taken_over(932, deny).await;
+    stage.until(55, "it is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    stage.until(5, "that is said", || events_of(&stage, "HookNotConfirmed") == 1).await;
+    second.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_aws_does_not_say_for_half_a_minute_where_an_instance_is_its_record_is_believed_with_a_warning() {
+    let throttle = |stage: &Stage| drop(stage.world.aws.fault(FaultRule::new(GROUPS, AwsFault::Throttle, How::Always)));
+    let (stage, instance, second) = taken_over(933, throttle).await;
+    stage.until(60, "the drain ends", || second.drain(&stage.name_of(&instance)).is_some_and(|d| d.drained.is_some())).await;
+    stage.pass(25).await;
+    assert!(!stage.is_over(&instance));
+    stage.until(25, "it is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    stage.until(5, "that is said", || events_of(&stage, "HookNotConfirmed") == 1).await;
+    second.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_comes_by_message_is_all_that_is_needed() {
+    let throttle = |stage: &Stage| drop(stage.world.aws.fault(FaultRule::new(GROUPS, AwsFault::Throttle, How::Always)));
+    let (stage, instance, second) = taken_over(934, throttle).await;
+    // A copy of the message that the first leader had deleted.
+    let token = stage.action(&instance).token;
+    let body = stage.world.aws.deletions().into_iter().find(|d| d.body.contains(&token)).unwrap().body;
+    stage.world.aws.send_event(stage.world.queue(), &body);
+    stage.until(20, "it is a repeat", || second.messages("terminate-hook", "repeat") == 1.0).await;
+    stage.until(40, "it is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    assert_eq!((stage.world.aws.count(GROUPS), events_of(&stage, "HookNotConfirmed")), (0, 0));
+    second.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn heartbeats_and_completions_that_a_policy_forbids_are_repeated_every_five_minutes_for_what_only_a_record_names() {
+    let mut denied = None;
+    let (stage, instance, second) = taken_over(935, |stage| {
+        denied = Some(stage.world.aws.fault(FaultRule::new("autoscaling:*LifecycleAction*", AwsFault::AccessDenied, How::Always)));
+    })
+    .await;
+    let sent = |api: &str| stage.world.aws.calls().into_iter().filter(|c| c.api == api && c.by == "sundown-1").count();
+    stage.pass(280).await;
+    assert_eq!((sent(BEAT), sent(COMPLETE)), (1, 1), "no faster");
+    stage.world.aws.end_fault(denied.unwrap());
+    stage.pass(90).await;
+    assert!(gaps(&stage.action(&instance)).len() <= 3, "{:?}", stage.action(&instance));
+    second.kill();
+    stage.end_unjudged();
+}
