@@ -1,7 +1,7 @@
 variable "events" {
   description = <<-TEXT
-    What is listened for. `launch`: null means where a group has a launch hook. `rebalance`, `health` and `warm_pool` are understood by Sundown and
-    not acted on yet.
+    What is listened for. `launch`: null means where a group has a launch hook. `warm_pool`: instances that leave a warm pool, whose nodes are put
+    back as they were. `rebalance` and `health` are understood by Sundown and not acted on yet.
   TEXT
   type = object({
     terminate = optional(bool, true)
@@ -11,7 +11,7 @@ variable "events" {
     state     = optional(bool, true)
     rebalance = optional(bool, false)
     health    = optional(bool, false)
-    warm_pool = optional(bool, false)
+    warm_pool = optional(bool, true)
   })
   default  = {}
   nullable = false

@@ -9,9 +9,9 @@ use tracing::{debug, info, warn};
 use super::{
     accept::{self, Accepted},
     claims,
-    hook_claims,
     context::{Backoff, Term},
     foreman::Word,
+    hook_claims,
     hooks::{First, Proof, Source},
     returns::{self, Back},
     trial::{TrialEntry, Would},
@@ -124,19 +124,8 @@ impl Case {
                 }
                 return self.accepted(Accepted::Repeat { open });
             }
-            match self.returned().await {
-                Back::No => {}
-                Back::Restored if self.interruption.hook().is_none() => {
-                    self.term.metrics.message(Some(self.interruption.kind()), MessageOutcome::Restored);
-                    return Fate::Delete;
-                }
-                // A launch action waits for its answer.
-                Back::Restored => {}
-                Back::Again => continue,
-                Back::Untold => {
-                    self.term.metrics.message(Some(self.interruption.kind()), MessageOutcome::Left);
-                    return Fate::Leave;
-                }
+            if let Some(fate) = self.returned().await {
+                return fate;
             }
             self.beat_if_ours();
             let now = self.term.clock.now();
@@ -380,16 +369,28 @@ impl Case {
         Fate::Delete
     }
 
-    /// An instance that is back in service: what its record left on the Node is put back.
-    async fn returned(&mut self) -> Back {
-        let of_instance = |n: &&Arc<Node>| n.instance.as_ref() == Some(&self.interruption.instance) && self.term.manages(n);
-        match self.known.nodes.iter().find(of_instance).cloned() {
-            Some(node) if self.interruption.goes_into_service() && !self.is_dry() => {
-                self.undecided = None;
-                returns::put_back(&self.term, &node, &self.interruption).await
-            }
-            _ => Back::No,
+    /// An instance that is back in service: what its record left on the Node is put back. `None`: its message is decided like any other.
+    async fn returned(&mut self) -> Option<Fate> {
+        if !self.interruption.goes_into_service() || self.is_dry() {
+            return None;
         }
+        while !self.given_up.is_cancelled() {
+            self.look();
+            let of_instance = |n: &&Arc<Node>| n.instance.as_ref() == Some(&self.interruption.instance) && self.term.manages(n);
+            let node = self.known.nodes.iter().find(of_instance).cloned()?;
+            self.undecided = None;
+            let (outcome, fate) = match returns::put_back(&self.term, &node, &self.interruption).await {
+                Back::No => return None,
+                Back::Again => continue,
+                // A launch action still waits for its answer.
+                Back::Restored if self.interruption.hook().is_some() => return None,
+                Back::Restored => (MessageOutcome::Restored, Fate::Delete),
+                Back::Untold => (MessageOutcome::Left, Fate::Leave),
+            };
+            self.term.metrics.message(Some(self.interruption.kind()), outcome);
+            return Some(fate);
+        }
+        None
     }
 
     fn warn_of_guess(&self, node: Option<&Node>) {

@@ -6,10 +6,10 @@ use tokio::sync::watch;
 use tracing::{Instrument, info, warn};
 
 use super::{
-    hook_claims,
     context::{Backoff, Term},
     departed::Departure,
     foreman::{Course, Word},
+    hook_claims,
     hooks::{Completion, Source},
 };
 use crate::{

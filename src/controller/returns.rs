@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    domain::{Interruption, Moment, Node, OwedHook, seconds},
+    domain::{Interruption, Node, OwedHook, Transition, seconds},
     record::{self, After, Released, Returned},
 };
 
@@ -36,12 +36,25 @@ pub(super) enum Back {
 
 /// Puts the Node back if the event says that its instance is in service again, and nothing speaks against it.
 pub(super) async fn put_back(term: &Term, node: &Arc<Node>, interruption: &Interruption) -> Back {
-    let (actions, ended) = match record::returned(node, interruption) {
-        Returned::Nothing => return Back::No,
-        Returned::Restore(actions) => (actions, None),
-        Returned::EndDrain { actions, events } => (actions, Some(events)),
+    if record::returned(node, interruption) == Returned::Nothing {
+        return Back::No;
+    }
+    // Past the index, which may be behind at the beginning of a term.
+    let node = &match term.nodes.fetch(&node.name).await {
+        Ok(Some(fresh)) if fresh.uid == node.uid => fresh,
+        Ok(_) => return Back::No,
+        Err(error) => {
+            debug!(node = %node.name, %error, "Cannot read the node of an instance that is back in service; trying again.");
+            tokio::time::sleep(seconds(1)).await;
+            return Back::Again;
+        }
     };
-    match is_any_open(term, &actions, interruption.time).await {
+    let (open, ended) = match record::returned(node, interruption) {
+        Returned::Nothing => return Back::No,
+        Returned::Restore => (Some(waits_again(term, interruption).await), None),
+        Returned::EndDrain { actions, events } => (is_any_open(term, &actions).await, Some(events)),
+    };
+    match open {
         None => return Back::Untold,
         Some(true) => {
             info!(node = %node.name, instance = %interruption.instance, "The instance was launched into its group, and a terminate action of it is open: its node is not put back.");
@@ -62,24 +75,28 @@ pub(super) async fn put_back(term: &Term, node: &Arc<Node>, interruption: &Inter
         return Back::Again;
     }
     note(term, node);
-    release::put_back_now(term, node, None, &After::Released(Released::new(term.clock.now(), "returned"))).await;
+    release::put_back_now(term, node, None, &After::Released(Released::new(term.aws.clock().now(), "returned"))).await;
     Back::Restored
 }
 
-/// One heartbeat for each action tells whether it is open. `None`: AWS did not say.
-async fn is_any_open(term: &Term, actions: &[OwedHook], event: Option<Moment>) -> Option<bool> {
+/// AWS shows the instance waiting for another termination, whose event is yet to come. Where AWS cannot
+/// be asked, the record tells enough: it is released, so its own actions are over.
+async fn waits_again(term: &Term, interruption: &Interruption) -> bool {
+    let Some(group) = interruption.group() else { return false };
+    let now = tokio::time::Instant::now();
+    let state = term.lookups.members.state_since(group, &interruption.instance, now).await;
+    state.is_ok_and(|state| state.is_some_and(|state| Transition::Terminating.holds(&state)))
+}
+
+/// One heartbeat for each action of an open record tells whether it is open. `None`: AWS did not say.
+async fn is_any_open(term: &Term, actions: &[OwedHook]) -> Option<bool> {
     for action in actions {
-        // Whatever is open for the hook and the instance counts, also an action that is later than the record.
-        let any = OwedHook { key: action.key.clone(), token: None };
-        let event = event.unwrap_or_else(|| term.clock.now());
-        let proof = tokio::time::timeout(PATIENCE, term.hooks.prove(&any, event, Source::Record)).await;
-        // A task that was begun for this question ends here; one that keeps an action of ours alive has other names.
-        term.hooks.forget(&any);
+        let proof = tokio::time::timeout(PATIENCE, term.hooks.prove(action, term.clock.now(), Source::Record)).await;
         match proof.ok().flatten() {
             Some(Proof::Gone) => {}
             Some(Proof::Open) => return Some(true),
             None => {
-                debug!(instance = %any.key.instance, hook = %any.key.hook, "No heartbeat told whether the action is open.");
+                debug!(instance = %action.key.instance, hook = %action.key.hook, "No heartbeat told whether the action is open.");
                 return None;
             }
         }

@@ -188,6 +188,15 @@ impl Interruption {
         }
     }
 
+    /// The Auto Scaling group that it names.
+    #[must_use]
+    pub fn group(&self) -> Option<&GroupName> {
+        match &self.what {
+            What::LaunchSuccessful { group } => Some(group),
+            _ => self.hook().map(|action| &action.group),
+        }
+    }
+
     /// The completion that it makes us owe, under `instance` (the Node's own).
     #[must_use]
     pub fn owed(&self, instance: &InstanceId) -> Option<OwedHook> {

@@ -41,16 +41,7 @@ const LONGEST_HOOK: Duration = seconds(7200);
 
 impl Default for AcceptOptions {
     fn default() -> Self {
-        Self {
-            exclude: false,
-            stale: false,
-            sent: None,
-            rules: None,
-            margin: Duration::ZERO,
-            compat: None,
-            drain_timeout: None,
-            unconfirmed: false,
-        }
+        Self { exclude: false, stale: false, sent: None, rules: None, margin: Duration::ZERO, compat: None, drain_timeout: None, unconfirmed: false }
     }
 }
 

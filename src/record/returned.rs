@@ -12,7 +12,7 @@
 //! | released | [`Returned::Restore`] |
 //! | open | [`Returned::EndDrain`] |
 //!
-//! Before the Node is restored, the caller makes sure that no terminate action of the record's hooks is open.
+//! Before the Node is restored, the caller makes sure that no terminate action of the instance is open.
 //! Only times of AWS are compared: when Sundown accepted or released something says nothing of what came first.
 
 use std::collections::BTreeSet;
@@ -25,9 +25,9 @@ use crate::domain::{Interruption, Moment, Node, OwedHook};
 pub enum Returned {
     /// Nothing.
     Nothing,
-    /// Put the Node back, once none of these actions is open.
-    Restore(Vec<OwedHook>),
-    /// The same, and the drain that is under way ends with it.
+    /// Put the Node back, unless the instance waits for its termination again.
+    Restore,
+    /// End the drain that is under way, and put the Node back.
     EndDrain {
         /// Actions that must be over first.
         actions: Vec<OwedHook>,
@@ -45,7 +45,7 @@ pub fn returned(node: &Node, interruption: &Interruption) -> Returned {
         Standing::Open(record) if is_all_before(&record, time) => {
             Returned::EndDrain { actions: record.owed(instance), events: record.known().map(|k| k.event.clone()).collect() }
         }
-        Standing::Released { record, .. } if ours(node, &record).any() && is_all_before(&record, time) => Returned::Restore(record.owed(instance)),
+        Standing::Released { record, .. } if ours(node, &record).any() && is_all_before(&record, time) => Returned::Restore,
         _ => Returned::Nothing,
     }
 }

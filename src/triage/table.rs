@@ -19,6 +19,9 @@ const PATIENCE_WITH_INDEX: Duration = seconds(10);
 /// For how long EC2 is asked which of several Nodes is the instance's. A spot notice leaves 120 s.
 const PATIENCE_WITH_CLAIMS: Duration = seconds(5);
 
+/// A node that the cluster knows waits this long for the description of its group's hooks. Then its drain begins without it.
+const PATIENCE_WITH_HOOKS: Duration = seconds(1);
+
 /// What to do with an interruption, given what is known of it.
 #[must_use]
 pub fn triage(interruption: &Interruption, known: &Knowledge, policy: &Policy, now: Moment) -> Verdict {
@@ -77,7 +80,7 @@ impl Case<'_> {
     // while: pods need the time, and the completion comes later.
     fn once_claimed(&self, verdict: Verdict) -> Verdict {
         let Some(action) = self.interruption.hook().filter(|_| self.hook_claim() == HookClaim::Undecided) else { return verdict };
-        let drains_from = self.known.received.plus(self.policy.staleness.cannot_ask);
+        let drains_from = self.known.received.plus(PATIENCE_WITH_HOOKS);
         let until = match verdict {
             Verdict::Accept(_) if self.now >= drains_from => return verdict,
             Verdict::Accept(_) => Some(drains_from),

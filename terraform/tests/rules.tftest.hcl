@@ -13,7 +13,7 @@ variables {
 run "what_is_acted_on_has_a_rule_and_nothing_else" {
   command = plan
   assert {
-    condition     = keys(aws_cloudwatch_event_rule.this) == ["capacity", "spot", "state", "terminate"]
+    condition     = keys(aws_cloudwatch_event_rule.this) == ["capacity", "spot", "state", "terminate", "warm-pool"]
     error_message = jsonencode(keys(aws_cloudwatch_event_rule.this))
   }
   assert {
@@ -67,7 +67,7 @@ run "hooks_wait_for_a_word" {
     enable_hooks = false
   }
   assert {
-    condition     = length(aws_autoscaling_lifecycle_hook.terminate) == 0 && length(aws_cloudwatch_event_rule.this) == 4
+    condition     = length(aws_autoscaling_lifecycle_hook.terminate) == 0 && length(aws_cloudwatch_event_rule.this) == 5
     error_message = "Everything but the hooks is made."
   }
 }
@@ -83,11 +83,11 @@ run "a_heartbeat_is_one_that_auto_scaling_takes" {
 run "events_are_chosen" {
   command = plan
   variables {
-    events             = { terminate = true, spot = false, capacity = false, state = false, rebalance = true, health = true, warm_pool = true }
+    events             = { terminate = true, spot = false, capacity = false, state = false, rebalance = true, health = true, warm_pool = false }
     enable_test_events = true
   }
   assert {
-    condition     = keys(aws_cloudwatch_event_rule.this) == ["health", "rebalance", "terminate", "warm-pool"]
+    condition     = keys(aws_cloudwatch_event_rule.this) == ["health", "rebalance", "terminate"]
     error_message = jsonencode(keys(aws_cloudwatch_event_rule.this))
   }
   assert {

@@ -112,6 +112,7 @@ class Events(unittest.TestCase):
         self.wire(rendered.outputs()["patterns"])
         for event, rules in [
             (changed("launch_successful", Origin="WarmPool"), ["warm-pool"]),
+            (changed("launch_successful", Origin="WarmPool", Destination="WarmPool"), []),
             (changed("health", service="RDS"), []),
             (changed("health", eventTypeCategory="issue"), []),
             *((changed("state_shutting_down", state=state), ["state"]) for state in ("stopping", "stopped", "shutting-down", "terminated")),

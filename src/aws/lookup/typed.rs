@@ -116,8 +116,14 @@ impl Lookups {
         // A private DNS name goes to a new instance with its address.
         let by_dns = LookupSettings { keep: Duration::from_mins(1), ..by_id };
         // One answer holds every instance of its groups, and is of use for as long as a completion waits.
-        let of_members =
-            LookupSettings { keep: Duration::from_secs(10), keep_absence: Duration::from_secs(10), capacity: 50, batch: 20, linger: Duration::from_millis(200), ..slow };
+        let of_members = LookupSettings {
+            keep: Duration::from_secs(10),
+            keep_absence: Duration::from_secs(10),
+            capacity: 50,
+            batch: 20,
+            linger: Duration::from_millis(200),
+            ..slow
+        };
         let one_group = LookupSettings { batch: 1, linger: Duration::ZERO, ..slow };
 
         let ec2 = clients.ec2().clone();

@@ -51,7 +51,10 @@ fn unanswered(group: &str, hook: &Hook, ours: &[&Hook]) -> Finding {
     let (kind, wait) = (hook.transition.word(), duration_text(hook.heartbeat_timeout));
     let beside = ours.iter().find(|o| o.transition == hook.transition);
     let why = beside.map_or_else(|| "--lifecycle-hook does not name it".to_owned(), |o| format!("{} is beside it", o.hook));
-    let says = format!("Sundown does not answer the {kind} hook {}, because {why}: where nobody else answers it, instances wait in it for {wait}", hook.hook);
+    let says = format!(
+        "Sundown does not answer the {kind} hook {}, because {why}: where nobody else answers it, instances wait in it for {wait}",
+        hook.hook
+    );
     let remedy = format!(
         "was it made for aws-node-termination-handler, delete it when that is gone: aws autoscaling delete-lifecycle-hook \
          --auto-scaling-group-name {group} --lifecycle-hook-name {}; nothing, if its owner answers it",
@@ -192,7 +195,9 @@ mod tests {
         let found = judge(&group, &hooks, &HookGlobs::default(), None);
         let other = found.iter().find(|f| f.point == "hook.others").unwrap();
         let text = format!("{other:?}");
-        for words in ["terminate hook nth", "sundown is beside it", "for 5m", "delete-lifecycle-hook --auto-scaling-group-name asg --lifecycle-hook-name nth"] {
+        for words in
+            ["terminate hook nth", "sundown is beside it", "for 5m", "delete-lifecycle-hook --auto-scaling-group-name asg --lifecycle-hook-name nth"]
+        {
             assert!(text.contains(words), "{words}: {text}");
         }
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::{
     aws::{Group, Hook, HookResult},
     config::duration_text,
-    triage::{GroupHooks, HookGlobs},
     domain::{HookName, Transition, seconds},
+    triage::{GroupHooks, HookGlobs},
 };
 
 /// What a group is to have.

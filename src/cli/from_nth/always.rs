@@ -21,7 +21,12 @@ pub(super) const RIGHTS: &[Right] = &[
     right("autoscaling:CompleteLifecycleAction", true, true, ""),
     right("autoscaling:RecordLifecycleActionHeartbeat", false, true, "hooks are always kept open (NTH needs it too, once heartbeat-interval is set)"),
     right("autoscaling:DescribeLifecycleHooks", false, true, "how long a hook waits (NTH needs it too, once heartbeat-interval is set)"),
-    right("autoscaling:DescribeAutoScalingGroups", false, true, "whose a group is, of an instance without a node"),
+    right(
+        "autoscaling:DescribeAutoScalingGroups",
+        false,
+        true,
+        "whose a group is, of an instance without a node; and after a change of leader whether an instance waits in its hook",
+    ),
     right("ec2:DescribeInstances", true, true, "only of instances that have no node, or that are late"),
     right("autoscaling:DescribeAutoScalingInstances", true, false, "not asked (NTH asks no more either)"),
     right("autoscaling:DescribeTags", true, false, "not asked (NTH asks no more either)"),

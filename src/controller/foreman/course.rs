@@ -9,7 +9,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::Foreman;
 use crate::{
-    controller::{hooks::{First, Source}, places, release::Completing},
+    controller::{
+        hooks::{First, Source},
+        places,
+        release::Completing,
+    },
     domain::{InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
     drain::{self, Drain, Input, Start},
     lifecycle::{self, LimitSettings, RecordClock},

@@ -8,7 +8,11 @@ use tracing::{debug, info, warn};
 use super::{Foreman, Word};
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    controller::{context::Term, hooks::{Proof, Source}, returns},
+    controller::{
+        context::Term,
+        hooks::{Proof, Source},
+        returns,
+    },
     domain::{HookAction, HookKey, HookPurpose, InstanceId, Interruption, Kind, MomentExt, Node, NodeName, Ready, SpotAction, Taken, What, seconds},
     drain::{Input, NodeCondition},
     record::Record,

@@ -14,7 +14,7 @@ use crate::{
     controller::{
         context::{Backoff, Term},
         departed::Departure,
-        hooks::First,
+        hooks::{First, Source},
         release,
     },
     domain::{InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, seconds},
@@ -102,7 +102,7 @@ impl Foreman {
         let taken = self.term.taken(record, instance);
         for hook in self.term.owed(record, instance) {
             let event = taken.iter().filter(|t| t.hook.as_ref() == Some(&hook)).map(|t| t.time).max();
-            self.term.hooks.own(&hook, event.unwrap_or_else(|| self.term.clock.now()), First::TakenOver);
+            self.term.hooks.own(&hook, event.unwrap_or_else(|| self.term.clock.now()), First::TakenOver, Source::Record);
             self.takeover.kept_alive.entry(name.clone()).or_default().insert(hook);
         }
     }

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use futures::future::{BoxFuture, pending};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, info, warn};
 
@@ -96,6 +97,8 @@ impl Keeper {
         let mut describe_at = Some(self.standing.clock.now());
         let mut backoff = Backoff::up_to(seconds(20));
         let far = Moment::MAX;
+        // Goes on whatever else happens: an answer that is slow must not be asked for anew again and again.
+        let mut asking: Option<BoxFuture<'static, (Moment, Seen)>> = None;
         loop {
             self.name_node();
             self.tell();
@@ -112,7 +115,10 @@ impl Keeper {
             }
             let (completing, confirming) = self.completing(now);
             let (completion_turn, completing_pacer) = (self.schedule.completion_turn(now), self.pacer.clone());
-            let (standing, confirmed_key) = (self.standing.clone(), self.owed.key.clone());
+            if asking.is_none() && confirming.is_some_and(|at| at <= now) {
+                asking = Some(Box::pin(unseen::ask(self.standing.clone(), self.owed.key.clone())));
+            }
+            let confirming = confirming.filter(|_| asking.is_none()).unwrap_or(far);
             let due = if self.proofs.is_empty() { self.schedule.due() } else { self.schedule.due_to_prove() };
             let (due, turn, pacer) = (due.unwrap_or(far), self.schedule.turn(), self.pacer.clone());
             let lapse = self.schedule.lapses_at().filter(|at| *at > now).unwrap_or(far);
@@ -134,11 +140,11 @@ impl Keeper {
                         Try::Failed => Some(clock.now() + backoff.pause(&self.standing.random)),
                     };
                 }
-                seen = async {
-                    clock.sleep_until(confirming.unwrap_or(far)).await;
-                    let asked = clock.now();
-                    (asked, Box::pin(unseen::ask(&standing, &confirmed_key)).await)
-                } => self.confirmed(seen.1, seen.0),
+                () = clock.sleep_until(confirming) => {}
+                (asked, seen) = async { match asking.as_mut() { Some(asking) => asking.await, None => pending().await } } => {
+                    asking = None;
+                    self.confirmed(seen, asked);
+                }
                 () = async { clock.sleep_until(due).await; pacer.turn(turn).await } => Box::pin(self.beat()).await,
                 () = clock.sleep_until(lapse.min(until)) => {}
                 () = clock.sleep_until(idle) => {
@@ -236,6 +242,9 @@ impl Keeper {
     /// AWS was asked at `asked` whether the instance of an action that only a record names waits.
     fn confirmed(&mut self, seen: Seen, asked: Moment) {
         let now = self.standing.clock.now();
+        if self.source == Source::Message {
+            return;
+        }
         match self.confirmation.heard(seen, asked, now) {
             Next::Complete => self.confirm_at = None,
             Next::CompleteUnseen => {

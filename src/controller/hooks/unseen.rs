@@ -5,14 +5,15 @@ use tracing::{debug, info, warn};
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
     controller::context::Standing,
-    domain::{HookKey, Transition},
+    domain::{HookKey, Moment, Transition},
     lifecycle::Seen,
 };
 
-/// Asks DescribeAutoScalingGroups. Only terminate hooks are ever written into a record.
-pub(super) async fn ask(standing: &Standing, key: &HookKey) -> Seen {
+/// Asks DescribeAutoScalingGroups: when it was asked, and the answer. Only terminate hooks are ever written into a record.
+pub(super) async fn ask(standing: Standing, key: HookKey) -> (Moment, Seen) {
+    let asked = standing.clock.now();
     let since = tokio::time::Instant::now();
-    match standing.lookups.members.state_since(&key.group, &key.instance, since).await {
+    let seen = match standing.lookups.members.state_since(&key.group, &key.instance, since).await {
         Ok(state) => {
             debug!(instance = %key.instance, group = %key.group, state = state.as_deref().unwrap_or("none"), "AWS says where the instance is.");
             if state.is_some_and(|state| Transition::Terminating.holds(&state)) { Seen::Waits } else { Seen::WaitsNot }
@@ -22,7 +23,8 @@ pub(super) async fn ask(standing: &Standing, key: &HookKey) -> Seen {
             debug!(instance = %key.instance, group = %key.group, %error, "Cannot ask whether the instance waits in its hook.");
             Seen::Nothing
         }
-    }
+    };
+    (asked, seen)
 }
 
 /// The action is completed although AWS could not be asked.

@@ -83,7 +83,9 @@ fn c17_an_ordinary_launch_that_succeeded_is_no_business_of_ours_one_out_of_a_war
     let back = one(body::launch_successful.replace(r#""Origin":"EC2""#, r#""Origin":"WarmPool""#));
     assert_eq!(back.what, What::LaunchSuccessful { group: "my-asg".into() });
     assert!(back.goes_into_service());
-    let elsewhere = body::launch_successful.replace(r#""Origin":"EC2""#, r#""Origin":"WarmPool""#).replace(r#""Destination":"AutoScalingGroup""#, r#""Destination":"WarmPool""#);
+    let elsewhere = body::launch_successful
+        .replace(r#""Origin":"EC2""#, r#""Origin":"WarmPool""#)
+        .replace(r#""Destination":"AutoScalingGroup""#, r#""Destination":"WarmPool""#);
     assert_eq!(parse(elsewhere), Ok(Parsed::Irrelevant(Irrelevant::OrdinaryLaunch)));
 }
 

@@ -84,9 +84,9 @@ fn while_the_hooks_of_the_group_are_not_described_there_are_heartbeats_and_no_co
     let known = undescribed(with_node());
     assert!(beats(&terminate(), &known, &policy()));
     let wait = waits(verdict(&terminate(), &known, &policy()));
-    assert_eq!((wait.ask, wait.until), (vec![ask_hooks()], Some(now().plus(seconds(10)))));
+    assert_eq!((wait.ask, wait.until), (vec![ask_hooks()], Some(now().plus(seconds(1)))));
     // The pods need the time: the drain begins, and its completion waits.
-    match triage(&terminate(), &known, &policy(), now().plus(seconds(10))) {
+    match triage(&terminate(), &known, &policy(), now().plus(seconds(1))) {
         Verdict::Accept(accept) => assert_eq!(accept.claim, HookClaim::Undecided),
         other => panic!("{other:?}"),
     }

@@ -176,7 +176,7 @@ fn kinds_that_are_not_acted_on_yet_are_deleted_and_counted() {
     let health = crate::domain::HealthNotice { event_arn: String::new(), communication_id: None, code: String::new(), starts: None, closed: false };
     for what in [What::Rebalance, What::Health(health), What::LaunchSuccessful { group: "my-asg".into() }] {
         let i = interruption(what);
-        for known in [with_node(), fresh(), Knowledge::new(now(), now())] {
+        for known in [with_node(), fresh()] {
             assert_eq!(verdict(&i, &known, &policy()), Verdict::Delete(Reason::NotActedOnYet));
             assert!(!beats(&i, &known, &policy()));
         }
@@ -186,6 +186,16 @@ fn kinds_that_are_not_acted_on_yet_are_deleted_and_counted() {
     for state in [InstanceState::Pending, InstanceState::Running] {
         assert_eq!(verdict(&state_change(state), &with_node(), &policy()), Verdict::Delete(Reason::Irrelevant));
     }
+}
+
+#[test]
+fn a_launch_out_of_a_warm_pool_waits_for_the_index_and_the_others_that_are_not_acted_on_do_not() {
+    let away = Knowledge::new(now(), now());
+    let launched = interruption(What::LaunchSuccessful { group: "my-asg".into() });
+    assert!(waits(verdict(&launched, &away, &policy())).ask.is_empty(), "its Node may have to be put back");
+    assert_eq!(verdict(&interruption(What::Rebalance), &away, &policy()), Verdict::Delete(Reason::NotActedOnYet));
+    let found = Knowledge { nodes: vec![our_node()], ..away };
+    assert_eq!(verdict(&launched, &found, &policy()), Verdict::Delete(Reason::NotActedOnYet));
 }
 
 #[test]

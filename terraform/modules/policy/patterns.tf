@@ -17,7 +17,7 @@ locals {
     warm-pool = {
       source      = local.sources["aws.autoscaling"]
       detail-type = ["EC2 Instance Launch Successful"]
-      detail      = { Origin = ["WarmPool"] }
+      detail      = { Origin = ["WarmPool"], Destination = ["AutoScalingGroup"] }
     }
     spot = {
       source      = local.sources["aws.ec2"]

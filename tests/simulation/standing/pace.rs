@@ -126,3 +126,22 @@ async fn a_take_over_of_more_than_a_thousand_beats_those_with_least_time_first()
     second.kill();
     stage.end();
 }
+
+#[tokio::test(start_paused = true)]
+async fn many_completions_leave_one_after_the_other_and_those_with_least_time_first() {
+    const COMPLETE: &str = "autoscaling:CompleteLifecycleAction";
+    let stage = Stage::new(915);
+    let long = stage.group_with("long", 400, &[super::hook("drain", 3_600)]);
+    let short = stage.group_with("short", 20, &[super::hook("drain", 60)]);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    long.iter().chain(&short).for_each(|i| stage.world.aws.terminate(i, true));
+    stage.until(120, "all are completed", || stage.world.aws.actions().len() == 420 && stage.all_over()).await;
+    stage.all_completed_once();
+    let calls: Vec<_> = stage.world.aws.calls().into_iter().filter(|c| c.api == COMPLETE).map(|c| (c.at, c.object)).collect();
+    let moments: Vec<_> = calls.iter().map(|(at, _)| *at).collect();
+    at_most(40, &moments);
+    let last_short = calls.iter().rposition(|(_, object)| object.starts_with("short/")).unwrap();
+    assert!(last_short < 150, "the last of those with a minute was number {last_short}");
+    sundown.stop().await;
+    stage.end();
+}
