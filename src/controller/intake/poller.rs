@@ -16,7 +16,7 @@ use super::{
     writer::{Desk, Writer},
 };
 use crate::{
-    aws::{Advice, AwsError, ByteLimit, Message, queue::BATCH},
+    aws::{Advice, AwsError, ByteLimit, Message, Outcome, queue::BATCH},
     domain::Moment,
     observe::Loop,
 };
@@ -35,6 +35,8 @@ const LAST_RECEIVE: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_millis(50);
 /// An error that a person must mend is asked about as slowly as the tenth in a row of any other.
 const SLOW: u32 = 10;
+/// Credentials that AWS does not take are renewed within seconds: until then it is asked as slowly as after this many errors.
+const RENEWED: u32 = 7;
 
 /// How long a receive waits for the places of a full batch, while messages are decided that free them.
 const FULL_BATCH: Duration = Duration::from_millis(100);
@@ -228,7 +230,11 @@ impl Poller {
             Round::Stopped => Next { failures, wanted: target, pause: Duration::ZERO },
             Round::Failed(error) => {
                 self.desk.tell(IntakeEvent::ReceiveFailed(error.outcome()));
-                let failures = if error.advice() == Advice::Retry { failures + 1 } else { failures.max(SLOW) + 1 };
+                let failures = 1 + match error.advice() {
+                    Advice::Retry if error.outcome() == Outcome::Credentials => failures.max(RENEWED),
+                    Advice::Retry => failures,
+                    Advice::Gone | Advice::Denied => failures.max(SLOW),
+                };
                 self.health.failed(&self.desk.name, error);
                 Next { failures, wanted: (target / 2).max(1), pause: Duration::ZERO }
             }
