@@ -205,7 +205,7 @@ run "even_if_nothing_is_listened_for" {
   command = plan
   variables {
     create_queue = false
-    events       = { terminate = false, spot = false, capacity = false, state = false }
+    events       = { terminate = false, spot = false, capacity = false, state = false, warm_pool = false }
   }
   expect_failures = [aws_sqs_queue.undelivered]
 }
