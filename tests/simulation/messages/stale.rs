@@ -225,8 +225,8 @@ async fn a_hook_of_unknown_timeout_is_late_after_30_s() {
     stage.pass(8).await;
     stage.assert_untouched(&stage.world.node_of(&instances[1]).unwrap());
     assert_eq!(stage.bodies_in("late").len(), 1);
-    stage.world.aws.end_faults();
     stage.until(60, "one of 40 s is taken on without its proof", || stage.is_cordoned(&instances[1])).await;
+    stage.world.aws.end_faults();
     let stale = |instance: &str| stage.record(instance).unwrap()["interruptions"][0]["stale"].clone();
     assert_eq!((stale(&instances[0]), stale(&instances[1])), (Value::Null, Value::Bool(true)), "nobody answered within 10 s");
     sundown.stop().await;
