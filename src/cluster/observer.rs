@@ -23,6 +23,8 @@ pub enum Target {
     Evict,
     /// DELETE of a pod.
     DeletePod,
+    /// PATCH of a pod's condition `DisruptionTarget` (`--disruption-target`).
+    PatchPodStatus,
     /// LIST of disruption budgets.
     ListBudgets,
     /// WATCH of disruption budgets.
@@ -35,7 +37,7 @@ pub enum Target {
 
 impl Target {
     /// Every target, for initialising metrics.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::ListNodes,
         Self::WatchNodes,
         Self::GetNode,
@@ -44,6 +46,7 @@ impl Target {
         Self::WatchPods,
         Self::Evict,
         Self::DeletePod,
+        Self::PatchPodStatus,
         Self::ListBudgets,
         Self::WatchBudgets,
         Self::GetDaemonSet,
@@ -61,6 +64,7 @@ impl Target {
             Self::WatchPods => "watch pods",
             Self::Evict => "evict pod",
             Self::DeletePod => "delete pod",
+            Self::PatchPodStatus => "patch the status of pod",
             Self::ListBudgets => "list disruption budgets",
             Self::WatchBudgets => "watch disruption budgets",
             Self::GetDaemonSet => "get DaemonSet",
@@ -86,6 +90,7 @@ impl Target {
             Self::WatchPods => "watch_pods",
             Self::Evict => "evict",
             Self::DeletePod => "delete_pod",
+            Self::PatchPodStatus => "patch_pod_status",
             Self::ListBudgets => "list_budgets",
             Self::WatchBudgets => "watch_budgets",
             Self::GetDaemonSet => "get_daemon_set",

@@ -35,6 +35,7 @@ pub const fn rights(target: Target) -> &'static [Right] {
         Target::WatchPods => const { &[core("pods", "watch")] },
         Target::Evict => const { &[Right { group: "", resource: "pods", subresource: "eviction", verb: "create" }] },
         Target::DeletePod => const { &[core("pods", "delete")] },
+        Target::PatchPodStatus => const { &[Right { group: "", resource: "pods", subresource: "status", verb: "patch" }] },
         Target::ListBudgets => const { &[of("policy", "poddisruptionbudgets", "list")] },
         Target::WatchBudgets => const { &[of("policy", "poddisruptionbudgets", "watch")] },
         Target::GetDaemonSet => const { &[of("apps", "daemonsets", "get")] },

@@ -144,6 +144,10 @@ pub struct DrainArgs {
     /// share is over
     #[arg(long, env = "SUNDOWN_FORCE_AFTER", value_name = "WHEN", default_value = d::FORCE_AFTER)]
     pub force_after: ForceAfter,
+    /// Set the condition `DisruptionTarget` of a pod before it is deleted although its eviction is refused, so that the pod failure policy
+    /// of a Job does not count a failure. Needs the right to patch `pods/status`. The delete follows within 1 s, whatever the answer is
+    #[arg(long, env = "SUNDOWN_DISRUPTION_TARGET", value_parser = parse_switch)]
+    pub disruption_target: bool,
     /// When a node leaves load balancers (label `node.kubernetes.io/exclude-from-external-load-balancers`): with the accept, when its
     /// last pod is going, or not at all
     #[arg(long, env = "SUNDOWN_EXCLUDE_FROM_LOAD_BALANCERS", value_name = "WHEN", value_enum)]

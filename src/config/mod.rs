@@ -98,6 +98,8 @@ pub struct DrainConfig {
     pub exclude: Option<Exclusion>,
     /// What tools know another handler by is written too.
     pub compat: Option<Compat>,
+    /// A pod gets the condition `DisruptionTarget` before it is deleted against its budget.
+    pub disruption_target: bool,
     /// The wait between the end of a drain and the completion of its hooks.
     pub complete_delay: Duration,
     /// How long a drain lasts at least, from the cordon.

@@ -214,6 +214,7 @@ fn drain(args: &RunArgs) -> Result<DrainConfig, ConfigError> {
         force_after: a.force_after,
         exclude: a.exclude_from_load_balancers,
         compat: a.compat,
+        disruption_target: a.disruption_target,
         complete_delay: a.complete_delay,
         min_time: a.min_drain_time,
         max_in_flight,

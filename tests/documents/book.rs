@@ -194,7 +194,8 @@ fn the_rights_on_the_page_are_those_that_are_used() {
     let rights = rows(section);
     let said: BTreeSet<_> =
         rights.iter().flat_map(|row| verbs(row).into_iter().map(move |verb| (row[0].trim_matches('`').to_owned(), verb))).collect();
-    let used: BTreeSet<_> = calls::of_cluster().into_iter().chain(calls::of_lease()).map(|(_, resource, verb)| (resource, verb)).collect();
+    let all = [calls::of_cluster(), calls::of_disruption_target(), calls::of_lease()].into_iter().flatten();
+    let used: BTreeSet<_> = all.map(|(_, resource, verb)| (resource, verb)).collect();
     assert_eq!(said, used);
 }
 

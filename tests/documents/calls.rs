@@ -21,9 +21,14 @@ fn of(targets: impl IntoIterator<Item = Target>) -> Grants {
     targets.into_iter().flat_map(calls).collect()
 }
 
-/// In the whole cluster.
+/// In the whole cluster, by the default configuration.
 pub fn of_cluster() -> Grants {
-    of(Target::ALL)
+    of(Target::ALL.into_iter().filter(|target| *target != Target::PatchPodStatus))
+}
+
+/// Needed only with `--disruption-target`.
+pub fn of_disruption_target() -> Grants {
+    of([Target::PatchPodStatus])
 }
 
 /// What takes pods away against the will of their budgets.

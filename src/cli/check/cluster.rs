@@ -15,7 +15,7 @@ use kube::{
 use super::finding::Finding;
 use crate::{
     cluster::{LEASE_VERBS, Right, Target, rights},
-    config::Config,
+    config::{Config, ForceAfter},
     domain::{PAUSE, seconds, with_causes},
 };
 
@@ -40,7 +40,11 @@ pub(super) fn needed(config: &Config) -> Vec<Needed> {
     let everywhere = |right: &Right| Needed { right: *right, namespace: String::new(), name: String::new() };
     let of_pods = [Target::ListPods, Target::WatchPods];
     // A dry run only looks on: it has no drains, and no Lease.
-    let used = Target::ALL.into_iter().filter(|t| !config.dry_run || !of_pods.contains(t) && *t != Target::GetDaemonSet);
+    let used = Target::ALL.into_iter().filter(|t| match t {
+        Target::DeletePod => config.drain.force_after != ForceAfter::Never,
+        Target::PatchPodStatus => config.drain.disruption_target,
+        _ => !config.dry_run || !of_pods.contains(t) && *t != Target::GetDaemonSet,
+    });
     let mut all: Vec<Needed> = used.flat_map(rights).filter(|r| !config.dry_run || !r.writes()).map(everywhere).collect();
     if !config.dry_run {
         all.extend(LEASE_VERBS.map(|verb| Needed {

@@ -3,17 +3,23 @@
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use k8s_openapi::{
     api::policy::v1::Eviction,
     apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta, Preconditions},
 };
 use kube::core::{
     Request,
-    params::{DeleteParams, PostParams},
+    params::{DeleteParams, Patch, PatchParams, PostParams},
 };
+use serde_json::json;
 
 use super::{Cluster, ClusterError, Lane, Problem, Target};
 use crate::domain::{ApiAnswer, PodKey, PodUid};
+
+/// How long setting the condition of a pod may take, with the wait for a free slot: the DELETE of the pod comes after it.
+const CONDITION: Duration = Duration::from_secs(1);
 
 impl Cluster {
     /// Asks for the eviction of this very pod (its UID is a precondition). `grace` in seconds; `None`: its own.
@@ -44,6 +50,30 @@ impl Cluster {
         };
         let request = pods_of(pod).delete(&pod.name, &params).map_err(|e| e.to_string());
         self.answer(Target::DeletePod, pod, request, 200).await
+    }
+
+    /// Sets the condition `DisruptionTarget` of this very pod (its UID is a precondition). The Eviction API sets it, a DELETE does
+    /// not, and without it the pod failure policy of a Job takes the deletion of its pod for a failure.
+    ///
+    /// Errs after one second at the latest. Then it may still have its effect.
+    pub async fn set_disruption_target(&self, pod: &PodKey, uid: &PodUid) -> Result<(), ClusterError> {
+        let condition = json!({
+            "type": "DisruptionTarget", "status": "True", "reason": "DeletionBySundown",
+            "message": "Sundown deletes the pod because its node is about to go and its eviction did not succeed",
+            "lastTransitionTime": format!("{:.0}", self.clock().now()),
+        });
+        // The strategic merge replaces the condition of this type and keeps all others; a merge patch would replace the whole list.
+        let patch = Patch::Strategic(json!({ "metadata": { "uid": uid.to_string() }, "status": { "conditions": [condition] } }));
+        let params = PatchParams { field_manager: Some("sundown".to_owned()), ..PatchParams::default() };
+        let (target, object) = (Target::PatchPodStatus, pod.to_string());
+        let failed = |problem, why: String| ClusterError::silent(target.action(), object.as_str(), problem, why);
+        let request = pods_of(pod)
+            .patch_subresource("status", &pod.name, &params, &patch)
+            .map_err(|e| failed(Problem::Invalid, e.to_string()))?;
+        match tokio::time::timeout(CONDITION, self.call(target, Lane::Ordinary, &object, request)).await {
+            Ok(answer) => answer.map(drop),
+            Err(_) => Err(failed(Problem::Unreachable, format!("no answer within {CONDITION:?}"))),
+        }
     }
 
     async fn answer(&self, target: Target, pod: &PodKey, request: Result<http::Request<Vec<u8>>, String>, success: u16) -> ApiAnswer {

@@ -47,6 +47,33 @@ async fn a_deletion_carries_uid_and_grace() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_condition_of_a_disruption_is_one_patch_with_the_uid() {
+    let fake = Fake::default();
+    fake.script(|_| Some(Fault::Answer(200, None, "{}".to_owned())));
+    let (key, uid) = pod();
+    fake.cluster().set_disruption_target(&key, &uid).await.unwrap();
+    let seen = fake.seen();
+    assert_eq!((seen[0].method.as_str(), seen[0].path.as_str()), ("PATCH", "/api/v1/namespaces/web/pods/web-1/status"));
+    assert_eq!(seen[0].headers.get("content-type").unwrap(), "application/strategic-merge-patch+json");
+    let mut body = seen[0].body.clone();
+    let condition = body["status"]["conditions"][0].take();
+    assert_eq!(body, json!({"metadata": {"uid": "uid-1"}, "status": {"conditions": [null]}}), "nothing else");
+    assert_eq!((&condition["type"], &condition["status"]), (&json!("DisruptionTarget"), &json!("True")));
+    let time: crate::domain::Moment = condition["lastTransitionTime"].as_str().unwrap().parse().unwrap();
+    assert_eq!(time.subsec_nanosecond(), 0, "the API server takes whole seconds");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_that_is_not_answered_is_given_up_after_a_second() {
+    let fake = Fake::default();
+    fake.script(|_| Some(Fault::Hang));
+    let (key, uid) = pod();
+    let begun = tokio::time::Instant::now();
+    let error = fake.cluster().set_disruption_target(&key, &uid).await.unwrap_err();
+    assert_eq!((error.problem, begun.elapsed()), (Problem::Unreachable, Duration::from_secs(1)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_refusal_keeps_what_a_decision_needs() {
     let (key, uid) = pod();
     let budget = |seconds: u32| {

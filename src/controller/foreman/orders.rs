@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::{Foreman, Word};
 use crate::{
-    cluster,
-    domain::{ApiAnswer, MomentExt, NodeName, PodUid},
-    drain::{DaemonSetState, DispatchInput, Input, Order, classify},
+    cluster::{self, Problem},
+    config::ForceAfter,
+    controller::context::Term,
+    domain::{ApiAnswer, MomentExt, NodeName, PodKey, PodUid},
+    drain::{DaemonSetState, DeleteWhy, DispatchInput, Input, Order, classify},
 };
 
 impl Foreman {
@@ -29,7 +31,17 @@ impl Foreman {
                 Order::Evict { pod, uid, grace } => {
                     tokio::time::timeout(patience, term.cluster.evict(pod, uid, *grace)).await.unwrap_or_else(|_| unanswered())
                 }
-                Order::Delete { pod, uid, grace, .. } => term.cluster.delete_pod(pod, uid, Some(*grace)).await,
+                Order::Delete { pod, uid, grace, why } => match why {
+                    DeleteWhy::Forced => {
+                        set_disruption_target(&term, pod, uid).await;
+                        term.cluster.delete_pod(pod, uid, Some(*grace)).await
+                    }
+                    // The Eviction API asks no budget about a pod that is terminating, and needs no right to delete pods.
+                    DeleteWhy::Shortened if term.config.drain.force_after == ForceAfter::Never => {
+                        term.cluster.evict(pod, uid, Some(*grace)).await
+                    }
+                    DeleteWhy::Shortened => term.cluster.delete_pod(pod, uid, Some(*grace)).await,
+                },
             };
             term.tell(Word::Answer { node, order, answer });
         });
@@ -73,6 +85,22 @@ impl Foreman {
             };
             term.tell(Word::DaemonSet { node, namespace, name, state });
         });
+    }
+}
+
+/// With `--disruption-target`: sets the condition of a pod that is about to be deleted. A failure is logged and changes nothing else.
+async fn set_disruption_target(term: &Term, pod: &PodKey, uid: &PodUid) {
+    if !term.config.drain.disruption_target {
+        return;
+    }
+    match term.cluster.set_disruption_target(pod, uid).await {
+        // Another pod, or none: the DELETE is answered likewise.
+        Err(error) if matches!(error.problem, Problem::NotFound | Problem::Conflict | Problem::HeldBack) => debug!(%pod, %error, "No condition is set."),
+        Err(error) => warn!(
+            %pod, %error,
+            "Cannot set the condition DisruptionTarget. The pod is deleted without it: the pod failure policy of a Job may count a failure."
+        ),
+        Ok(()) => {}
     }
 }
 

@@ -23,6 +23,15 @@ fn pod() -> Value {
     })
 }
 
+fn condition(kind: &str, status: &str) -> Value {
+    json!({ "status": { "conditions": [{ "type": kind, "status": status }] } })
+}
+
+/// As Sundown writes it.
+fn disrupted() -> Value {
+    json!({ "type": "DisruptionTarget", "status": "True", "reason": "DeletionBySundown", "message": "why", "lastTransitionTime": "2026-01-02T03:04:05Z" })
+}
+
 pub fn cases() -> Vec<Case> {
     vec![
         Case::new(
@@ -55,6 +64,21 @@ pub fn cases() -> Vec<Case> {
                 get("pods/p?pretty=0").shows(json!({ "metadata": { "name": "p" } })),
             ],
         ),
+        Case::new(
+            "a_strategic_patch_of_a_pods_status_sets_one_condition_of_the_pod_with_this_uid",
+            steps![
+                post("pods", pod()).save("uid", "/metadata/uid"),
+                patch_as(STRATEGIC, "pods/p/status", condition("example.com/x", "False")),
+                patch_as(STRATEGIC, "pods/p/status", json!({ "metadata": { "uid": "$uid" }, "status": { "conditions": [disrupted()] } })),
+                get("pods/p").shows(json!({ "status": { "phase": "Pending", "conditions": [disrupted(), { "type": "example.com/x", "status": "False" }] } })),
+                patch_as(STRATEGIC, "pods/p/status", json!({ "metadata": { "uid": "other" }, "status": { "conditions": [disrupted()] } })).gives(
+                    422,
+                    json!({ "reason": "Invalid", "message": "Pod \"p\" is invalid: metadata.uid: Invalid value: \"other\": field is immutable" }),
+                ),
+            ],
+        )
+        // The scheduler sets a condition of its own.
+        .without_controllers(),
         Case::new(
             "a_strategic_patch_replaces_taints_whole",
             steps![

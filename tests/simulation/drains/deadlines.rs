@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sundown::sim::{
     aws::GroupSpec,
-    kube::{BudgetSpec, Entry, Fact, Fault, Match, PodShape, Rule, Workload},
+    kube::{BudgetSpec, Entry, Fact, Fault, Match, PodShape, Request, Rule, Workload},
 };
 
 use super::{Scene, about, between, graceful};
@@ -136,6 +136,62 @@ async fn s05_what_the_deadline_finds_is_deleted_with_at_least_a_second() {
     about(between(accepted, at), 59.0, 1.5);
     about(between(accepted, completed), 60.0, 2.0);
     scene.end().await;
+}
+
+/// The Eviction API lets a pod that is terminating already go without a look at budgets, so this needs no right to delete pods.
+#[tokio::test(start_paused = true)]
+async fn with_force_after_never_a_terminating_pod_is_shortened_by_an_eviction() {
+    let flags = ["--drain-timeout", "210s", "--deadline-margin", "0s", "--force-after", "never"];
+    let scene = Scene::hooked(107, 2, &flags).await;
+    scene.pod(0, "web-0", graceful(6000, 10_000));
+    scene.stage.pass(5).await;
+    scene.stage.world.kube.delete("pods", "shop", "web-0");
+    scene.stage.pass(100).await;
+    let accepted = scene.terminate(0).await;
+    scene.stage.until(10, "it is shortened", || !scene.evictions("web-0").is_empty()).await;
+    let completed = scene.completed(0, 300).await;
+    about(between(accepted, completed), 210.0, 3.0);
+    assert!(scene.deletes("web-0").is_empty(), "no right to delete is needed");
+    scene.end().await;
+}
+
+/// The patches of a pod's status that were asked for.
+fn conditions(scene: &Scene) -> Vec<Request> {
+    scene.requests("patch", "pods", "status", "web-0")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forced_delete_comes_after_the_condition_that_names_it_a_disruption() {
+    for (seed, flag) in [(108, None), (109, Some("--disruption-target"))] {
+        let flags: Vec<_> = ["--drain-timeout", "60s", "--deadline-margin", "0s"].into_iter().chain(flag).collect();
+        let scene = Scene::hooked(seed, 2, &flags).await;
+        scene.pod(0, "web-0", graceful(20, 1));
+        closed_budget(&scene);
+        scene.stage.pass(5).await;
+        scene.terminate(0).await;
+        scene.completed(0, 100).await;
+        let (asked, deleted) = (conditions(&scene), scene.deletes("web-0"));
+        assert_eq!((asked.len(), deleted.len()), (usize::from(flag.is_some()), 1), "{asked:?}");
+        assert!(asked.iter().all(|r| r.status == 200 && r.at <= deleted[0].at), "{asked:?} {deleted:?}");
+        scene.end().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_that_cannot_be_set_does_not_hold_the_delete_up() {
+    for (seed, fault, delay) in [(110, Fault::Hang, 1.0), (111, Fault::Forbidden, 0.0)] {
+        let scene = Scene::hooked(seed, 2, &["--drain-timeout", "60s", "--deadline-margin", "0s", "--disruption-target"]).await;
+        scene.pod(0, "web-0", graceful(20, 1));
+        closed_budget(&scene);
+        scene.stage.world.kube.inject(Rule::always(Match::of("patch", "pods/status"), fault));
+        scene.stage.pass(5).await;
+        let accepted = scene.terminate(0).await;
+        scene.completed(0, 100).await;
+        let removals = scene.removals("web-0");
+        assert!(removals.len() == 1 && removals[0].2, "{removals:?}");
+        about(between(accepted, removals[0].0), 40.0 + delay, 0.5);
+        scene.end().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,7 +15,11 @@ fn a_run_needs_its_rights_and_a_dry_run_only_those_to_look() {
     for word in ["create pods/eviction", "delete pods", "patch nodes", "update leases.coordination.k8s.io", "list poddisruptionbudgets.policy"] {
         assert!(all.iter().any(|w| w == word), "{word} is not in {all:?}");
     }
-    let dry = words(&["--dry-run"]);
+    assert!(!all.contains(&"patch pods/status".to_owned()), "{all:?}");
+    let never = words(&["--force-after", "never"]);
+    assert!(!never.contains(&"delete pods".to_owned()), "{never:?}");
+    assert!(words(&["--disruption-target"]).contains(&"patch pods/status".to_owned()));
+    let dry = words(&["--dry-run", "--disruption-target"]);
     assert_eq!(dry, ["list nodes", "watch nodes", "get nodes", "list poddisruptionbudgets.policy", "watch poddisruptionbudgets.policy"]);
     let lease = needed(&config(&["--lease-namespace", "ops", "--lease-name", "mine"])).into_iter().filter(|n| n.right.resource == "leases");
     let places: Vec<_> = lease.map(|n| (n.right.verb, n.namespace, n.name)).collect();
