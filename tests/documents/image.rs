@@ -20,9 +20,17 @@ fn of(kind: &str) -> Vec<String> {
     instructions().iter().filter_map(|line| line.strip_prefix(kind)?.strip_prefix(' ').map(str::to_owned)).collect()
 }
 
+/// An image that is named by its digest, with what stands behind it.
+fn without_digest(image: &str) -> String {
+    let (name, rest) = image.split_once("@sha256:").unwrap_or_else(|| panic!("{image} has no digest: its tag may be another image tomorrow"));
+    let (digest, rest) = rest.split_at(64);
+    assert!(digest.bytes().all(|b| b.is_ascii_hexdigit()) && !rest.starts_with(|c: char| c.is_ascii_hexdigit()), "{image}");
+    format!("{name}{rest}")
+}
+
 #[test]
 fn the_image_is_built_with_the_rust_of_cargo_toml_and_meets_the_c_library_it_was_built_with() {
-    let stages = of("FROM");
+    let stages: Vec<_> = of("FROM").iter().map(|stage| without_digest(stage)).collect();
     let [build, base] = &stages[..] else { panic!("{stages:?}") };
     let rust = env!("CARGO_PKG_RUST_VERSION");
     let releases = [("bookworm", "debian12"), ("trixie", "debian13")];
@@ -102,7 +110,9 @@ fn a_release_is_made_of_tags_alone_and_each_job_may_do_what_it_has_to() {
     };
     let jobs: Vec<_> = workflow["jobs"].as_object().unwrap().keys().cloned().collect();
     let all: Vec<_> = jobs.iter().map(|job| (job.as_str(), writes(job))).collect();
-    assert_eq!(all, [("image", vec!["packages".to_owned()]), ("publish", vec!["id-token".to_owned(), "packages".to_owned()]), ("version", vec![])]);
+    let publish = vec!["id-token".to_owned(), "packages".to_owned()];
+    assert_eq!(all, [("dependencies", vec![]), ("image", vec!["packages".to_owned()]), ("publish", publish), ("version", vec![])]);
+    assert_eq!(workflow["jobs"]["publish"]["environment"], "release", "who signs waits for a reviewer");
 }
 
 #[test]
@@ -123,10 +133,66 @@ fn both_platforms_are_built_with_all_that_is_promised_and_by_actions_of_a_versio
         assert!(is_hash, "{action}: whoever owns that tag changes what it does, and signs as this project");
     }
     let build = steps.clone().find(|step| step["uses"].as_str().is_some_and(|u| u.starts_with("docker/build-push-action@"))).unwrap();
-    assert_eq!((&build["with"]["sbom"], &build["with"]["provenance"]), (&Value::Bool(true), &Value::from("mode=max")));
+    let by = |job: &str| format!("{{{{ needs.version.outputs.{job} }}}}");
+    assert_eq!((&build["with"]["sbom"], &build["with"]["provenance"]), (&Value::from(format!("generator=${}", by("sbom"))), &Value::from("mode=max,version=v1")));
+    for builder in steps.clone().filter(|step| step["uses"].as_str().is_some_and(|uses| uses.starts_with("docker/setup-buildx-action@"))) {
+        assert_eq!(builder["with"]["driver-opts"], format!("image=${}", by("buildkit")));
+    }
     assert!(Path::new(root()).join(build["with"]["file"].as_str().unwrap()).exists());
     let commands: Vec<&str> = steps.filter_map(|step| step["run"].as_str()).collect();
     assert!(commands.iter().any(|c| c.contains("cosign sign --yes")) && commands.iter().any(|c| c.contains("cosign verify")));
     // What comes from outside reaches a shell as a variable, never as a part of the script.
     assert!(commands.iter().all(|c| !c.contains("${{")), "{commands:#?}");
+}
+
+/// What a job runs, as one text, and where in it something stands.
+fn place(job: &str, what: &str) -> usize {
+    let steps = workflow()["jobs"][job]["steps"].clone();
+    let commands: Vec<String> = steps.as_array().unwrap().iter().filter_map(|step| step["run"].as_str().map(str::to_owned)).collect();
+    commands.join("\n").find(what).unwrap_or_else(|| panic!("{job} does not run {what}"))
+}
+
+#[test]
+fn an_image_gets_the_name_of_its_version_only_after_it_was_scanned_signed_attested_and_verified() {
+    assert!(place("version", "git merge-base --is-ancestor") < place("version", "imagetools inspect --raw"));
+    place("dependencies", "cargo deny --locked check");
+    place("image", "--fail-on high");
+    let order = [
+        "cosign sign --yes --recursive \"$IMAGE@$DIGEST\"",
+        "cosign attest --yes --type spdxjson",
+        "cosign verify \"$IMAGE@$DIGEST\"",
+        "cosign verify-attestation \"$IMAGE@$DIGEST\"",
+        "--tag \"$IMAGE:$VERSION\"",
+        "helm push",
+        "cosign sign --yes \"$charts/sundown@$digest\"",
+    ];
+    let places: Vec<_> = order.iter().map(|what| place("publish", what)).collect();
+    assert!(places.is_sorted(), "{places:?}");
+    let workflow = workflow();
+    let needs = |job: &str| workflow["jobs"][job]["needs"].clone();
+    assert_eq!((needs("image"), needs("publish")), (serde_json::json!(["version", "dependencies"]), serde_json::json!(["version", "image"])));
+}
+
+#[test]
+fn the_images_that_a_release_runs_are_named_by_digest_and_kept_up_to_date() {
+    let file = ".github/images/Dockerfile";
+    let images: Vec<_> = read(file).lines().filter_map(|line| line.strip_prefix("FROM ")).map(without_digest).collect();
+    let uses: Vec<_> = images.iter().map(|image| image.split_once(" AS ").unwrap().1).collect();
+    assert_eq!(uses, ["buildkit", "sbom", "scan"]);
+    let updates: Value = serde_saphyr::from_str(&read(".github/dependabot.yml")).unwrap();
+    let updates = updates["updates"].as_array().unwrap();
+    let of = |kind: &str| updates.iter().find(|update| update["package-ecosystem"] == kind).unwrap_or_else(|| panic!("no updates of {kind}"));
+    assert_eq!(of("docker")["directories"], serde_json::json!(["/deploy", "/.github/images"]));
+    for kind in ["cargo", "github-actions", "gomod", "pip"] {
+        let folders = of(kind)["directories"].as_array().cloned().unwrap_or_else(|| vec![of(kind)["directory"].clone()]);
+        for folder in folders {
+            assert!(root().join(folder.as_str().unwrap().trim_start_matches('/')).is_dir(), "{kind}: {folder}");
+        }
+    }
+}
+
+#[test]
+fn a_vulnerability_has_a_private_way_to_the_maintainers() {
+    let policy = read("SECURITY.md");
+    assert!(policy.contains("**Report a vulnerability**") && policy.contains("docs/security.md"));
 }
