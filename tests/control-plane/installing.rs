@@ -103,8 +103,8 @@ async fn what_is_there(stage: &Stage) {
     let alerts = rules["spec"]["groups"][0]["rules"].as_array().unwrap();
     assert!(alerts.len() > 10 && alerts.iter().all(|a| a["alert"].as_str().unwrap().starts_with("Sundown")), "{alerts:?}");
     let dashboard = stage.get(&format!("/api/v1/namespaces/{NAMESPACE}/configmaps/{NAMESPACE}-sundown-dashboard")).await.unwrap();
-    let text = dashboard["data"]["sundown.json"].as_str().unwrap();
-    assert_eq!(serde_json::from_str::<Value>(text).unwrap()["title"], "Sundown");
+    let text = dashboard["data"][format!("{NAMESPACE}-sundown.json")].as_str().unwrap();
+    assert_eq!(serde_json::from_str::<Value>(text).unwrap()["title"], format!("Sundown ({NAMESPACE}-sundown)"));
     assert!(stage.get(&path("apis/networking.k8s.io/v1", "networkpolicies")).await.is_some());
     let account = stage.get(&format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/sundown")).await.unwrap();
     assert!(account["metadata"]["annotations"]["eks.amazonaws.com/role-arn"].as_str().unwrap().ends_with(":role/sundown"));
@@ -234,17 +234,21 @@ async fn the_chart_is_installed_tested_upgraded_and_leaves_nothing() {
     }
 }
 
+/// Installs the chart as the release `sundown` with these values and without pods: a test runs the service as a process.
+pub async fn installed_with(stage: &Stage, values: &[&str]) {
+    restricted(stage, "sundown").await;
+    let (url, usual) = (stage.world.queue_url(), ["image.repository=none", "replicas=0", "config.queueUrls={URL}"]);
+    let sets: Vec<_> = usual.iter().chain(values).flat_map(|set| ["--set".to_owned(), set.replace("URL", &url)]).collect();
+    let sets: Vec<_> = sets.iter().map(String::as_str).collect();
+    Helm { stage, program: "helm" }.run(&[&["install", "sundown", CHART, "-n", "sundown"], &sets[..]].concat()).await;
+}
+
 /// The service as a process, with no other rights than those that the chart gives to a dry run.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dry_run_needs_no_more_than_the_chart_gives_it() {
     let Some(stage) = Stage::bare(32, &Flags::default()).await else { return };
     let instances = stage.group(2).await;
-    restricted(&stage, "sundown").await;
-    let helm = Helm { stage: &stage, program: "helm" };
-    let (url, sets) = (stage.world.queue_url(), ["image.repository=none", "config.dryRun=true", "replicas=0", "config.queueUrls={URL}"]);
-    let sets: Vec<_> = sets.iter().flat_map(|set| ["--set".to_owned(), set.replace("URL", &url)]).collect();
-    let sets: Vec<_> = sets.iter().map(String::as_str).collect();
-    helm.run(&[&["install", "sundown", CHART, "-n", "sundown"], &sets[..]].concat()).await;
+    installed_with(&stage, &["config.dryRun=true"]).await;
     // Its account may do that once the API server has read so.
     for what in ["list nodes", "list poddisruptionbudgets -A"] {
         stage.holds(what, async || may(&stage, "sundown:sundown", what).await.out.trim() == "yes").await;

@@ -23,11 +23,13 @@ mod draining;
 mod failing;
 mod hands;
 mod installing;
+mod jobs;
 #[allow(dead_code, reason = "what only benchmarks need of it")]
 mod log;
 mod nodes;
 mod objects;
 mod people;
+mod policy;
 #[allow(dead_code, reason = "what only tests of the embedded servers need of it")]
 #[path = "../binary/process.rs"]
 mod process;

@@ -50,8 +50,8 @@ impl Stage {
     /// As [`new`](Self::new), with flags.
     pub async fn of(seed: u64, flags: &Flags<'_>) -> Option<Self> {
         let stage = Self::bare(seed, flags).await?;
-        // As the documentation says; the pods of this Deployment are kwok's and do nothing.
-        stage.cluster.kubectl(&["apply", "-k", concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/manifests/base")]).await;
+        // As the documentation says, with the policy that refuses what Sundown never writes; the pods of this Deployment are kwok's and do nothing.
+        stage.cluster.kubectl(&["apply", "-k", concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/manifests/overlays/admission-policy")]).await;
         Some(stage)
     }
 

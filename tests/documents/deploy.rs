@@ -270,7 +270,7 @@ fn everything_in_the_directories_is_applied() {
     let (name, tag) = (&kustomization()["images"][0]["name"], &kustomization()["images"][0]["newTag"]);
     assert_eq!(container().image.unwrap(), format!("{}:{}", name.as_str().unwrap(), env!("CARGO_PKG_VERSION")));
     assert_eq!(tag, env!("CARGO_PKG_VERSION"));
-    for overlay in ["irsa", "monitoring"] {
+    for overlay in ["admission-policy", "irsa", "monitoring"] {
         let folder = format!("deploy/manifests/overlays/{overlay}");
         let kustomization = read(&format!("{folder}/kustomization.yaml"));
         let unnamed: Vec<_> =

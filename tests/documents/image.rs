@@ -134,7 +134,10 @@ fn both_platforms_are_built_with_all_that_is_promised_and_by_actions_of_a_versio
     }
     let build = steps.clone().find(|step| step["uses"].as_str().is_some_and(|u| u.starts_with("docker/build-push-action@"))).unwrap();
     let by = |job: &str| format!("{{{{ needs.version.outputs.{job} }}}}");
-    assert_eq!((&build["with"]["sbom"], &build["with"]["provenance"]), (&Value::from(format!("generator=${}", by("sbom"))), &Value::from("mode=max,version=v1")));
+    assert_eq!(
+        (&build["with"]["sbom"], &build["with"]["provenance"]),
+        (&Value::from(format!("generator=${}", by("sbom"))), &Value::from("mode=max,version=v1"))
+    );
     for builder in steps.clone().filter(|step| step["uses"].as_str().is_some_and(|uses| uses.starts_with("docker/setup-buildx-action@"))) {
         assert_eq!(builder["with"]["driver-opts"], format!("image=${}", by("buildkit")));
     }

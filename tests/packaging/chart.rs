@@ -11,7 +11,7 @@ use sundown::config::RunArgs;
 
 use crate::{
     settings::{flag_of, flags},
-    tools::{Objects, Tools, chart},
+    tools::{Objects, ROOT, Tools, chart, objects},
 };
 
 fn pod<'a>(objects: &'a Objects, name: &str) -> &'a Value {
@@ -68,6 +68,7 @@ const ALL: &[&str] = &[
     "config.webhookHeadersFile=/headers/x",
     "config.webhookProxy=http://proxy.example.com:3128",
     "aws.region=eu-central-1",
+    "rbac.disruptionTarget=true",
 ];
 
 #[test]
@@ -81,7 +82,7 @@ fn every_value_of_config_reaches_its_flag() {
     let elsewhere = from_elsewhere.map(|name| format!("SUNDOWN_{name}"));
     let all: BTreeSet<_> = flags().into_iter().map(|(_, variable)| variable).filter(|v| !elsewhere.contains(v)).collect();
     assert_eq!(ours, all);
-    let switches = ["SUNDOWN_SHARED_QUEUE", "SUNDOWN_DRY_RUN"];
+    let switches = ["SUNDOWN_SHARED_QUEUE", "SUNDOWN_DRY_RUN", "SUNDOWN_DISRUPTION_TARGET"];
     // Neither goes with one of the others; and not every build sends traces.
     let apart = ["SUNDOWN_TRIAL", "SUNDOWN_WEBHOOK_TEMPLATE_FILE", "SUNDOWN_OTLP_ENDPOINT", "SUNDOWN_OTLP_HEADERS_FILE"];
     let mut words = Vec::new();
@@ -240,6 +241,34 @@ fn the_network_policy_lets_out_to_the_ports_that_the_values_name() {
     let named: Vec<_> = policy["spec"]["egress"].as_array().unwrap().iter().skip(4).collect();
     let port = |port: u16| json!({ "port": port, "protocol": "TCP" });
     assert_eq!(named, [&json!({ "ports": [port(4566), port(3129), port(4318), port(9324), port(9325), port(80)] })], "443 is open anyway");
+}
+
+/// The release workflow adds two annotations to Chart.yaml.
+#[test]
+fn a_published_chart_knows_its_image_by_digest_and_any_other_by_what_is_said_of_it() {
+    let Some(tools) = Tools::found() else { return };
+    let workflow = fs::read_to_string(format!("{ROOT}/.github/workflows/release.yml")).unwrap();
+    let digest = |digit: &str| format!("sha256:{}", digit.repeat(64));
+    let added = format!("  sundown.dev/image: ghcr.io/owner/sundown\n  sundown.dev/image-digest: {}\n", digest("a"));
+    assert!(workflow.contains(r"printf '  sundown.dev/image: %s\n  sundown.dev/image-digest: %s\n'"));
+    let published = tools.work.path().join("published");
+    tools.run("cp".as_ref(), &["-r", &chart(), published.to_str().unwrap()]).unwrap();
+    let file = published.join("Chart.yaml");
+    fs::write(&file, fs::read_to_string(&file).unwrap() + &added).unwrap();
+    let (other, given) = ("image.repository=mirror.example.com/sundown", format!("image.digest={}", digest("b")));
+    for (values, image) in [
+        (vec![], format!("ghcr.io/owner/sundown@{}", digest("a"))),
+        (vec!["image.tag=next"], "ghcr.io/owner/sundown:next".to_owned()),
+        (vec![given.as_str()], format!("ghcr.io/owner/sundown@{}", digest("b"))),
+        (vec![other], format!("mirror.example.com/sundown:{}", env!("CARGO_PKG_VERSION"))),
+        (vec![other, "image.tag=next"], "mirror.example.com/sundown:next".to_owned()),
+    ] {
+        let sets = ["config.queueUrls={https://sqs.eu-west-1.amazonaws.com/1/a}"].iter().chain(&values).flat_map(|set| ["--set", set]);
+        for helm in tools.helms() {
+            let made = objects(&tools.template(&helm, published.to_str().unwrap(), &sets.clone().collect::<Vec<_>>()).unwrap());
+            assert_eq!(pod(&made, "Deployment/sundown")["containers"][0]["image"], image, "{values:?}");
+        }
+    }
 }
 
 /// With one replica, nobody is missed.

@@ -35,3 +35,4 @@ mod security;
 mod settings;
 mod snapshots;
 mod tools;
+mod values_of_peers;

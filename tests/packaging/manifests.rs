@@ -34,7 +34,7 @@ fn what_is_committed_is_what_the_chart_makes() {
         tools.run("env".as_ref(), &[&helm, &format!("{ROOT}/deploy/render"), into.to_str().unwrap()]).unwrap();
         below(&into)
     });
-    assert_eq!(made.len(), 8, "{:?}", made.keys());
+    assert_eq!(made.len(), 9, "{:?}", made.keys());
     assert!(made == by_the_other, "Helm 3 and Helm 4 make the same of it");
     for (file, text) in &made {
         let committed = fs::read_to_string(Path::new(ROOT).join("deploy").join(file)).unwrap_or_default();
@@ -89,6 +89,12 @@ fn each_overlay_is_the_base_and_what_it_is_for() {
     let mut irsa = tools.kustomize(&copy.join("overlays/irsa"));
     assert_eq!(take_annotations(irsa.get_mut("ServiceAccount/sundown").unwrap()), json!({ "eks.amazonaws.com/role-arn": ROLE }));
     assert_eq!(irsa, base, "nothing else");
+
+    let mut guarded = tools.kustomize(&copy.join("overlays/admission-policy"));
+    let policy = guarded.remove("ValidatingAdmissionPolicy/sundown").unwrap();
+    assert!(policy["metadata"]["namespace"].is_null(), "it is of the whole cluster");
+    assert_eq!(guarded.remove("ValidatingAdmissionPolicyBinding/sundown").unwrap()["spec"]["policyName"], policy["metadata"]["name"]);
+    assert_eq!(guarded, base, "nothing else");
 
     // The PodMonitor finds the pods, so that they are not to be found by their annotations too.
     let template = &mut base.get_mut("Deployment/sundown").unwrap()["spec"]["template"];

@@ -67,9 +67,7 @@ impl Cluster {
         let params = PatchParams { field_manager: Some("sundown".to_owned()), ..PatchParams::default() };
         let (target, object) = (Target::PatchPodStatus, pod.to_string());
         let failed = |problem, why: String| ClusterError::silent(target.action(), object.as_str(), problem, why);
-        let request = pods_of(pod)
-            .patch_subresource("status", &pod.name, &params, &patch)
-            .map_err(|e| failed(Problem::Invalid, e.to_string()))?;
+        let request = pods_of(pod).patch_subresource("status", &pod.name, &params, &patch).map_err(|e| failed(Problem::Invalid, e.to_string()))?;
         match tokio::time::timeout(CONDITION, self.call(target, Lane::Ordinary, &object, request)).await {
             Ok(answer) => answer.map(drop),
             Err(_) => Err(failed(Problem::Unreachable, format!("no answer within {CONDITION:?}"))),

@@ -37,9 +37,7 @@ impl Foreman {
                         term.cluster.delete_pod(pod, uid, Some(*grace)).await
                     }
                     // The Eviction API asks no budget about a pod that is terminating, and needs no right to delete pods.
-                    DeleteWhy::Shortened if term.config.drain.force_after == ForceAfter::Never => {
-                        term.cluster.evict(pod, uid, Some(*grace)).await
-                    }
+                    DeleteWhy::Shortened if term.config.drain.force_after == ForceAfter::Never => term.cluster.evict(pod, uid, Some(*grace)).await,
                     DeleteWhy::Shortened => term.cluster.delete_pod(pod, uid, Some(*grace)).await,
                 },
             };
@@ -95,7 +93,9 @@ async fn set_disruption_target(term: &Term, pod: &PodKey, uid: &PodUid) {
     }
     match term.cluster.set_disruption_target(pod, uid).await {
         // Another pod, or none: the DELETE is answered likewise.
-        Err(error) if matches!(error.problem, Problem::NotFound | Problem::Conflict | Problem::HeldBack) => debug!(%pod, %error, "No condition is set."),
+        Err(error) if matches!(error.problem, Problem::NotFound | Problem::Conflict | Problem::HeldBack) => {
+            debug!(%pod, %error, "No condition is set.");
+        }
         Err(error) => warn!(
             %pod, %error,
             "Cannot set the condition DisruptionTarget. The pod is deleted without it: the pod failure policy of a Job may count a failure."

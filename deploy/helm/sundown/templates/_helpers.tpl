@@ -40,14 +40,30 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
+{{- /* Annotations of an object: its own, given as the second of a list, and those of every object. */ -}}
+{{- define "sundown.annotations" -}}
+{{- with merge (dict) (default dict (index . 1)) (index . 0).Values.additionalAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- /* A published chart names its image and the digest of it in annotations of Chart.yaml, which the release workflow adds. That digest is of that image alone: a tag or another
+repository goes without. */ -}}
 {{- define "sundown.image" -}}
-{{- if not .Values.image.repository }}
+{{- $published := index .Chart.Annotations "sundown.dev/image" }}
+{{- $repository := default $published .Values.image.repository }}
+{{- if not $repository }}
 {{- fail "image.repository is empty: there is no published image yet. Build deploy/Dockerfile, push it, and give its repository, as in `--set image.repository=REGISTRY/sundown`." }}
 {{- end }}
-{{- if .Values.image.digest }}
-{{- printf "%s@%s" .Values.image.repository .Values.image.digest }}
+{{- $digest := .Values.image.digest }}
+{{- if not (or $digest .Values.image.tag (ne $repository $published)) }}
+{{- $digest = index .Chart.Annotations "sundown.dev/image-digest" }}
+{{- end }}
+{{- if $digest }}
+{{- printf "%s@%s" $repository $digest }}
 {{- else }}
-{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) }}
+{{- printf "%s:%s" $repository (default .Chart.AppVersion .Values.image.tag) }}
 {{- end }}
 {{- end }}
 
@@ -93,6 +109,23 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $variable := get (dict "queueUrls" "QUEUE_URL" "dlqUrls" "DLQ_URL" "logLevel" "LOG") $key | default (snakecase $key | upper) }}
 - { name: SUNDOWN_{{ $variable }}, value: {{ $text | quote }} }
 {{- end }}
+{{- end }}
+{{- if .Values.rbac.disruptionTarget }}
+- { name: SUNDOWN_DISRUPTION_TARGET, value: "true" }
+{{- end }}
+{{- with .Values.webhook }}
+{{- if and .urlSecretName $.Values.config.webhookUrl }}
+{{- fail "webhook.urlSecretName and config.webhookUrl both give the notification's URL: give one of them." }}
+{{- end }}
+{{- if and .templateConfigMapName (or $.Values.config.webhookTemplate $.Values.config.webhookTemplateFile) }}
+{{- fail "webhook.templateConfigMapName and config.webhookTemplate or config.webhookTemplateFile both give the notification's template: give one of them." }}
+{{- end }}
+{{- end }}
+{{- with .Values.webhook.urlSecretName }}
+- { name: SUNDOWN_WEBHOOK_URL, valueFrom: { secretKeyRef: { name: {{ . | quote }}, key: {{ $.Values.webhook.urlSecretKey | quote }} } } }
+{{- end }}
+{{- if .Values.webhook.templateConfigMapName }}
+- { name: SUNDOWN_WEBHOOK_TEMPLATE_FILE, value: {{ printf "/etc/sundown/webhook/%s" .Values.webhook.templateConfigMapKey | quote }} }
 {{- end }}
 {{- with .Values.proxy }}
 {{- if or .http .https }}

@@ -4,9 +4,15 @@ serviceAccountName: {{ include "sundown.serviceAccountName" . }}
 automountServiceAccountToken: true
 # No variables of other Services: those of a Service of our name look like settings.
 enableServiceLinks: false
-{{- with .Values.imagePullSecrets }}
+{{- with include "sundown.imagePullSecrets" . | fromYamlArray }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if .Values.hostNetwork }}
+hostNetwork: true
+{{- end }}
+{{- with .Values.schedulerName }}
+schedulerName: {{ . }}
 {{- end }}
 dnsPolicy: {{ .Values.dnsPolicy }}
 {{- with .Values.dnsConfig }}
@@ -23,10 +29,23 @@ tolerations:
 {{- end }}
 securityContext:
   {{- toYaml .Values.podSecurityContext | nindent 2 }}
-{{- with .Values.extraVolumes }}
+{{- $volumes := .Values.extraVolumes }}
+{{- with .Values.webhook.templateConfigMapName }}
+{{- $volumes = prepend $volumes (dict "name" "webhook-template" "configMap" (dict "name" .)) }}
+{{- end }}
+{{- with $volumes }}
 volumes:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- end }}
+
+{{- /* Ours and those of the chart around this one, which may give names alone. */ -}}
+{{- define "sundown.imagePullSecrets" -}}
+{{- $names := list }}
+{{- range concat .Values.imagePullSecrets (default list (.Values.global).imagePullSecrets) }}
+{{- if kindIs "map" . }}{{ $names = append $names (dict "name" .name) }}{{ else }}{{ $names = append $names (dict "name" .) }}{{ end }}
+{{- end }}
+{{- $names | uniq | toYaml }}
 {{- end }}
 
 {{- define "sundown.container" -}}
@@ -42,7 +61,11 @@ resources:
   {{- toYaml .Values.resources | nindent 2 }}
 securityContext:
   {{- toYaml .Values.securityContext | nindent 2 }}
-{{- with .Values.extraVolumeMounts }}
+{{- $mounts := .Values.extraVolumeMounts }}
+{{- if .Values.webhook.templateConfigMapName }}
+{{- $mounts = prepend $mounts (dict "name" "webhook-template" "mountPath" "/etc/sundown/webhook" "readOnly" true) }}
+{{- end }}
+{{- with $mounts }}
 volumeMounts:
   {{- toYaml . | nindent 2 }}
 {{- end }}
