@@ -72,14 +72,14 @@ pub fn called<'a>(namesakes: &'a [InstanceFacts], policy: &Policy) -> Option<&'a
     is_clear.then_some(best)
 }
 
-/// The tags that say of which cluster something is: those of the cloud provider, of EKS, and of the cluster autoscaler.
+/// The tags that say of which cluster something is: those of the cloud provider and of EKS. The role's policies name the same two. Those of
+/// the cluster autoscaler say which groups it scales, and a role that is limited to tags could not answer the hooks of a group that has only them.
 fn read(tags: &BTreeMap<String, String>, cluster: &str) -> Names {
     let named = tags.iter().filter_map(|(key, value)| {
         if key == "eks:cluster-name" {
             return Some(value.as_str());
         }
-        let autoscaler = || key.strip_prefix("k8s.io/cluster-autoscaler/").filter(|name| *name != "enabled" && !name.contains('/'));
-        key.strip_prefix("kubernetes.io/cluster/").or_else(autoscaler)
+        key.strip_prefix("kubernetes.io/cluster/")
     });
     named.fold(Names::Nobody, |found, name| match found {
         Names::Us => Names::Us,

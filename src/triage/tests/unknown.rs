@@ -101,7 +101,7 @@ fn each_of_the_tags_that_name_a_cluster_counts() {
         ("kubernetes.io/cluster/prod", "shared", true),
         ("eks:cluster-name", "prod", true),
         ("eks:cluster-name", "test", false),
-        ("k8s.io/cluster-autoscaler/prod", "owned", true),
+        ("k8s.io/cluster-autoscaler/prod", "owned", false),
         ("k8s.io/cluster-autoscaler/enabled", "true", false),
         ("k8s.io/cluster-autoscaler/node-template/label/prod", "prod", false),
     ] {
@@ -111,6 +111,9 @@ fn each_of_the_tags_that_name_a_cluster_counts() {
     let enabled_too = tags(&[("k8s.io/cluster-autoscaler/enabled", "true")]);
     let known = Knowledge { group: Some(GroupAnswer::Tags(ours())), ..alive(enabled_too) };
     assert!(beats(&terminate(), &known, &policy()), "`enabled` names no other cluster");
+    let of_another = tags(&[("k8s.io/cluster-autoscaler/test", "owned")]);
+    let known = Knowledge { group: Some(GroupAnswer::Tags(ours())), ..alive(of_another) };
+    assert!(beats(&terminate(), &known, &policy()), "an autoscaler's tag names no owner: the policies of the role know none either");
     let two = tags(&[("kubernetes.io/cluster/test", "shared"), ("kubernetes.io/cluster/prod", "shared")]);
     assert!(beats(&terminate(), &alive(two), &policy()), "shared by two clusters, one of them ours");
 }
