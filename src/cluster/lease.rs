@@ -4,6 +4,7 @@
 //! content is not believed, it may lag), and reading every few seconds is the net below that.
 
 mod calls;
+mod find;
 mod pause;
 #[cfg(test)]
 mod tests;
@@ -16,7 +17,10 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::calls::{Answer, Calls};
-pub use self::pause::{LeaseError, set_paused};
+pub use self::{
+    find::{LeaseSearch, find_lease},
+    pause::{LeaseError, set_paused},
+};
 use crate::{
     controller::{Clock, Random, Spawner},
     domain::{Moment, MomentExt, PAUSE, seconds},
@@ -137,6 +141,8 @@ pub struct LeaseParts {
     pub identity: String,
     /// The timing.
     pub settings: Settings,
+    /// What the annotation `sundown.dev/settings` of the Lease says while this process leads.
+    pub published: String,
     /// The clock.
     pub clock: Clock,
     /// Jitter.
@@ -196,8 +202,8 @@ impl LeaseKeeper {
     /// Starts to take part.
     #[must_use]
     pub fn start(parts: LeaseParts) -> Self {
-        let LeaseParts { client, place, identity, settings, clock, random, spawner, on_call, on_turn } = parts;
-        let calls = Calls::new(client, &place, clock, on_call);
+        let LeaseParts { client, place, identity, settings, published, clock, random, spawner, on_call, on_turn } = parts;
+        let calls = Calls::new(client, &place, published, clock, on_call);
         let trouble = calls.trouble();
         let machine = Machine::new(identity, settings);
         let said = Said::new(Leadership::Standby { holder: None }, None);

@@ -25,7 +25,7 @@ mod fake;
 #[cfg(test)]
 mod tests;
 
-pub use budgets::{BudgetChanges, BudgetEvent, BudgetWatch};
+pub use budgets::{BudgetChanges, BudgetEvent, BudgetWatch, list_budgets};
 pub use client::{Cluster, ClusterParts, ConnectError, ConnectOptions, Gate, Lane, OpenGate, Settings, connect};
 pub use daemonsets::{DaemonSetState, DaemonSets};
 pub use error::{ClusterError, Problem};
@@ -34,8 +34,8 @@ pub use events::{
     reason::{self, EventReason},
 };
 pub use mirror::{Change, Health};
-pub use nodes::{NodeChange, NodeChanges, NodeIndex, UnschedulableNodes, read_node};
+pub use nodes::{NodeChange, NodeChanges, NodeIndex, UnschedulableNodes, list_nodes, read_node};
 pub use observer::{CallObserver, Outcome, Silent, Target};
-pub use pods::{PodEvent, PodEvents, PodFeed, PodFeedSettings};
+pub use pods::{PodEvent, PodEvents, PodFeed, PodFeedSettings, list_pods};
 pub use rights::{LEASE_VERBS, Right, rights};
 pub use slim::KeepLabels;

@@ -7,6 +7,7 @@
 mod args;
 pub mod defaults;
 mod print;
+mod published;
 #[cfg(test)]
 mod tests;
 mod validate;

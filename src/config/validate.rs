@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     AwsConfig, Config, DrainConfig, KubeConfig, OursConfig, QueueConfig, ServiceConfig, StandingConfig,
-    args::{LeaseArgs, RunArgs},
+    args::{DrainArgs, LeaseArgs, RunArgs},
     defaults as d,
     values::duration_text,
 };
@@ -70,7 +70,7 @@ impl RunArgs {
     pub fn config(self, environment: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigError> {
         let queue = queue(&self)?;
         let ours = ours(&self)?;
-        let drain = drain(&self)?;
+        let drain = drain(&self.drain)?;
         let standing = standing(&self, environment)?;
         let aws = aws(&self, &queue)?;
         let service = service(&self)?;
@@ -90,8 +90,15 @@ impl LeaseArgs {
     /// Namespace and name of the Lease: the namespace is the flag's, else that of our own pod, else `kube-system`.
     #[must_use]
     pub fn place(&self, environment: &dyn Fn(&str) -> Option<String>) -> (String, String) {
+        self.place_or_default(environment).0
+    }
+
+    /// The same, and whether anything but the default says the namespace.
+    #[must_use]
+    pub fn place_or_default(&self, environment: &dyn Fn(&str) -> Option<String>) -> ((String, String), bool) {
         let namespace = given(self.lease_namespace.clone()).or_else(|| given(environment("POD_NAMESPACE")));
-        (namespace.unwrap_or_else(|| d::LEASE_NAMESPACE.to_owned()), self.lease_name.clone())
+        let is_given = namespace.is_some();
+        ((namespace.unwrap_or_else(|| d::LEASE_NAMESPACE.to_owned()), self.lease_name.clone()), is_given)
     }
 }
 
@@ -178,8 +185,7 @@ fn ours(args: &RunArgs) -> Result<OursConfig, ConfigError> {
     Ok(OursConfig { cluster_name, hooks, nodes: o.node_selector.clone(), managed_tag, join_timeout: o.join_timeout })
 }
 
-fn drain(args: &RunArgs) -> Result<DrainConfig, ConfigError> {
-    let a = &args.drain;
+pub(super) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError> {
     if let Some(timeout) = a.drain_timeout {
         if timeout < seconds(30) || timeout > seconds(48 * 3600) {
             return Err(ConfigError::duration("drain-timeout", timeout, "out of range; use 30s to 48h (AWS keeps no lifecycle action longer)"));

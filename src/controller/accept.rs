@@ -202,17 +202,72 @@ fn done(term: &Term, interruption: &Interruption, verdict: &triage::Accept, node
     if !joins {
         term.metrics.record(RecordEvent::Written);
     }
-    info!(node = %node.name, instance = %verdict.instance, kind = kind.as_str(), ?lag, joins, "Interruption accepted: the node is cordoned.");
+    let over = verdict.state.is_some_and(crate::domain::InstanceState::is_over);
+    let outlook = Outlook::of(node, term.is_paused(), over);
+    let says = outlook.words();
+    info!(node = %node.name, instance = %verdict.instance, kind = kind.as_str(), ?lag, joins, "Interruption accepted: {says}.");
     term.note(EventNote {
         about: About::Node(node.name.clone()),
         severity: if kind == Kind::TerminateHook { Severity::Normal } else { Severity::Warning },
         reason: EventReason::InterruptionAccepted,
-        message: format!("{} of {}: cordoned, draining", kind.as_str(), verdict.instance),
+        message: format!("{} of {}: {}", kind.as_str(), verdict.instance, outlook.words()),
     });
     super::notices::accepted(term, interruption, node, &verdict.instance);
-    term.tell(super::foreman::Word::Accepted {
-        node: std::sync::Arc::new(node.clone()),
-        instance: verdict.instance.clone(),
-        over: verdict.state.is_some_and(crate::domain::InstanceState::is_over),
-    });
+    term.tell(super::foreman::Word::Accepted { node: std::sync::Arc::new(node.clone()), instance: verdict.instance.clone(), over });
+}
+
+/// What follows an accept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outlook {
+    Drained,
+    /// The drain waits: it is paused.
+    Paused,
+    /// Somebody asked for the node's release: its drain ends at once.
+    Released,
+    /// Nothing runs on the instance any more.
+    Over,
+}
+
+impl Outlook {
+    const fn of_facts(is_paused: bool, is_released: bool, is_over: bool) -> Self {
+        match (is_over, is_released, is_paused) {
+            (true, ..) => Self::Over,
+            (_, true, _) => Self::Released,
+            (.., true) => Self::Paused,
+            _ => Self::Drained,
+        }
+    }
+
+    fn of(node: &Node, all_paused: bool, is_over: bool) -> Self {
+        Self::of_facts(all_paused || node.paused(), node.released_by_hand(), is_over)
+    }
+
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Drained => "cordoned, draining",
+            Self::Paused => "cordoned; its drain waits, because it is paused",
+            Self::Released => "cordoned; its pods stay, because its release was asked for",
+            Self::Over => "cordoned; nothing runs on the instance any more",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn draining_is_said_only_of_a_node_that_is_drained() {
+        for (is_paused, is_released, is_over, expected) in [
+            (false, false, false, Outlook::Drained),
+            (true, false, false, Outlook::Paused),
+            (true, true, false, Outlook::Released),
+            (false, true, true, Outlook::Over),
+            (true, false, true, Outlook::Over),
+        ] {
+            let outlook = Outlook::of_facts(is_paused, is_released, is_over);
+            assert_eq!(outlook, expected);
+            assert_eq!(outlook.words().contains("draining"), expected == Outlook::Drained);
+        }
+    }
 }

@@ -137,6 +137,11 @@ impl Board {
         self.all().by_node.get(node).cloned()
     }
 
+    /// Heartbeats for a node's hooks that AWS has accepted so far.
+    pub(super) fn heartbeats(&self, node: &NodeName) -> u64 {
+        self.all().by_node.get(node).map_or(0, |r| r.heartbeats)
+    }
+
     /// All drains, by the name of their node.
     #[must_use]
     pub fn snapshot(&self) -> BTreeMap<NodeName, NodeReport> {

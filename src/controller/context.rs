@@ -3,7 +3,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     future::Future,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -98,6 +101,7 @@ pub(super) struct Term {
     pub(super) room: Arc<Mutex<LabelRoom>>,
     ends: Arc<Mutex<BTreeMap<NodeName, Moment>>>,
     said: Arc<Mutex<BTreeSet<String>>>,
+    paused: Arc<AtomicBool>,
     /// Bumped when a Node appears or the index changes its health: who waits for a Node looks again.
     pub(super) arrivals: watch::Sender<u64>,
 }
@@ -129,10 +133,20 @@ impl Term {
             room: Arc::default(),
             ends: Arc::default(),
             said: Arc::default(),
+            paused: Arc::default(),
             arrivals: watch::Sender::new(0),
             standing,
         };
         (term, heard)
+    }
+
+    /// All drains are paused, as far as the leader has seen.
+    pub(super) fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_paused(&self, paused: bool) {
+        self.paused.store(paused, Ordering::Relaxed);
     }
 
     /// Starts a task that ends with the term.

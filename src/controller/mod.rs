@@ -31,6 +31,7 @@ mod upkeep;
 
 pub use board::{BlockedFor, Board, NodeReport};
 pub use counting::words;
+pub use foreman::{drain_settings, limits_of, taken_up};
 pub use outlets::Outlets;
 pub use runtime::{Clock, Random, Spawner};
 pub use service::{AWAITED, Parts, serve};

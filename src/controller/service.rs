@@ -110,6 +110,7 @@ pub async fn serve(parts: Parts) {
             place: LeasePlace { namespace: config.standing.lease_namespace.clone(), name: config.standing.lease_name.clone() },
             identity: identity.clone(),
             settings: config.standing.lease,
+            published: config.drain.published(),
             clock: parts.clock,
             random: parts.random.clone(),
             spawner: parts.spawner.clone(),

@@ -8,6 +8,12 @@ pub const IGNORE: &str = "sundown.dev/ignore";
 pub const PAUSE: &str = "sundown.dev/pause";
 /// Annotation of a Node: `"true"` = end this drain and complete what is owed.
 pub const RELEASE: &str = "sundown.dev/release";
+/// Annotation of the Lease: the leader's settings that bear on deadlines, as flags of `sundown run`.
+pub const SETTINGS: &str = "sundown.dev/settings";
+/// Label of the Lease, with the value [`LEASE_LABEL_VALUE`]: how people's commands find it in any namespace.
+pub const LEASE_LABEL: &str = "app.kubernetes.io/name";
+/// The value of [`LEASE_LABEL`].
+pub const LEASE_LABEL_VALUE: &str = "sundown";
 /// Key of the taint that an accepted interruption puts on its Node; its value is the kind, its effect `NoSchedule`.
 pub const TAINT: &str = "sundown.dev/interruption";
 /// The prefix of every annotation that the node index keeps.

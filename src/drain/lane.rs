@@ -276,13 +276,13 @@ impl Allowance {
 }
 
 /// What the server would allow: nothing while the status is behind the spec.
-fn effective(budget: &Budget) -> i64 {
+pub(super) fn effective(budget: &Budget) -> i64 {
     if budget.observed < budget.generation { 0 } else { budget.allowed.max(0) }
 }
 
 /// kubernetes `pkg/registry/core/pod/storage/eviction.go`: with the default policy a pod that is not ready is evicted, uncounted, while the
 /// budget's other pods are healthy enough.
-const fn unready_may_go(budget: &Budget) -> bool {
+pub(super) const fn unready_may_go(budget: &Budget) -> bool {
     budget.healthy >= budget.desired && budget.desired > 0
 }
 

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod ending;
+mod left;
 
 use std::collections::{BTreeMap, BTreeSet};
 

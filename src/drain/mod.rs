@@ -23,6 +23,7 @@ mod dispatcher;
 mod effect;
 mod force;
 mod gate;
+mod held;
 
 mod input;
 mod lane;
@@ -46,6 +47,7 @@ pub use dispatch::{By, DispatchEffect, DispatchInput, DispatchSettings, Dispatch
 pub use dispatcher::Dispatcher;
 pub use effect::{DeleteWhy, Effect, Note, Order, Outcome};
 pub use force::{ForceAfter, Limits};
+pub use held::{Held, held_by};
 pub use input::{DaemonSetState, Input, NodeCondition, Settings, Start, WatchState};
 pub use machine::Drain;
 pub use status::{BlockReason, Blocked, Counts, LeftAlone, Phase, Status};

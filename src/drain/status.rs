@@ -153,6 +153,27 @@ impl BlockReason {
     }
 }
 
+/// How the Event of a blocked pod begins.
+const BLOCKED: &str = "its node is being drained, but it does not go: ";
+
+impl BlockReason {
+    /// The message of a blocked pod's Event. `message`: what the API server said.
+    #[must_use]
+    pub fn in_event(self, message: &str) -> String {
+        format!("{BLOCKED}{} ({message})", self.as_str())
+    }
+
+    /// Reads such a message: the reason, and the API server's words. `None` for any other message.
+    #[must_use]
+    pub fn of_event(text: &str) -> Option<(Self, &str)> {
+        let (word, rest) = text.strip_prefix(BLOCKED)?.split_once(" (")?;
+        let reason = Self::ALL.into_iter().find(|reason| reason.as_str() == word)?;
+        // `MESSAGE) (node NAME)`
+        let message = rest.rsplit_once(") (node ").map_or(rest, |(message, _)| message);
+        Some((reason, message))
+    }
+}
+
 /// Counts the pods and lists what blocks them.
 pub(super) fn summary<'a>(pods: impl Iterator<Item = &'a Entry>, tally: Tally) -> (Counts, Vec<Blocked>) {
     let mut counts = Counts { left: tally.left, unknown: tally.unknown, ..Counts::default() };

@@ -8,10 +8,10 @@ use std::{convert::Infallible, fmt, sync::Arc};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    Change, Cluster, Health, Target,
+    Change, Cluster, ClusterError, Health, Target,
     mirror::{self, Mirror},
     slim,
-    watch::{Collection, Decode, Decoded},
+    watch::{Collection, Decode, Decoded, Reader},
 };
 use crate::domain::{Budget, BudgetKey};
 
@@ -151,6 +151,11 @@ impl BudgetWatch {
     pub fn subscribe(&self) -> BudgetChanges {
         BudgetChanges(self.0.mirror.follow())
     }
+}
+
+/// Lists all disruption budgets, for a command that watches nothing.
+pub async fn list_budgets(cluster: &Cluster) -> Result<Vec<Budget>, ClusterError> {
+    Ok(Reader::new(cluster, Budgets).list(&collection()).await?.objects)
 }
 
 fn collection() -> Collection {

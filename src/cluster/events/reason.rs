@@ -92,10 +92,22 @@ reasons! {
     ShortenedGrace [Warning] [Pod]
         "It has less time to stop than its grace period, because its node goes earlier. Only with `--pod-events=all`."
         => "Nothing now. A pod that needs longer than a spot notice gives (120 s in all) does not belong on spot instances.";
-    /// A pod has been blocked for a while.
-    Blocked [Warning] [Pod]
-        "It has been held for more than 30 s: by what, and in the API server's words."
+    /// Pods have been blocked for a while.
+    Blocked [Warning] [Node, Pod]
+        "A pod has been blocked for more than 30 s. On the pod: by what, and in the API server's words. On the node: which pods, by which budgets, from when on they are deleted by force, and when the drain ends; said again every 5 to 9 minutes."
         => "By [what holds it](operations.md#reasons-of-blocked-pods).";
+    /// A drain is paused.
+    Paused [Warning] [Node]
+        "The drain of the node is paused, by the annotation of the node or of the Lease."
+        => "To go on: [`sundown resume`](operations.md#the-brake).";
+    /// A drain goes on after a pause.
+    Resumed [Normal] [Node]
+        "The pause of the node's drain has ended; its deadline counts from then."
+        => "Nothing.";
+    /// Heartbeats keep a hook open.
+    HookKeptOpen [Normal] [Node]
+        "Auto Scaling has accepted a heartbeat for a lifecycle action of the node. Written of drains that last longer than 5 minutes, every 9 minutes."
+        => "Nothing: [`sundown status`](commands.md#sundown-status) shows it as the last known heartbeat.";
     /// A pod was deleted because a deadline came.
     Forced [Warning] [Node, Pod]
         "The pod was deleted although it could not be evicted, because its deadline came. At the end of the drain the node has one that names all of them."

@@ -22,7 +22,7 @@ use tokio::{sync::watch, time::timeout};
 use super::{super::ClusterError, LeaseCall, LeasePlace, OnCall, Verb};
 use crate::{
     controller::{Clock, Random},
-    domain::{MomentExt, PAUSE, seconds},
+    domain::{LEASE_LABEL, LEASE_LABEL_VALUE, MomentExt, PAUSE, SETTINGS, seconds},
     election::{Draft, Input, Observed},
 };
 
@@ -55,6 +55,7 @@ pub(super) struct Calls {
     api: Api<Lease>,
     name: String,
     object: String,
+    published: String,
     clock: Clock,
     on_call: OnCall,
     trouble: watch::Sender<Option<String>>,
@@ -63,11 +64,12 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    pub(super) fn new(client: Client, place: &LeasePlace, clock: Clock, on_call: OnCall) -> Self {
+    pub(super) fn new(client: Client, place: &LeasePlace, published: String, clock: Clock, on_call: OnCall) -> Self {
         Self {
             api: Api::namespaced(client, &place.namespace),
             name: place.name.clone(),
             object: format!("{}/{}", place.namespace, place.name),
+            published,
             clock,
             on_call,
             trouble: watch::Sender::new(None),
@@ -95,7 +97,8 @@ impl Calls {
     /// Creates the object, with the annotation that pauses all drains where they are paused.
     pub(super) fn create(&self, draft: &Draft, paused: bool) -> BoxFuture<'static, Answer> {
         let annotations = paused.then(|| [(PAUSE.to_owned(), "true".to_owned())].into());
-        let metadata = ObjectMeta { name: Some(self.name.clone()), annotations, ..ObjectMeta::default() };
+        let mut metadata = ObjectMeta { name: Some(self.name.clone()), annotations, ..ObjectMeta::default() };
+        self.mark(&mut metadata);
         let lease = Lease { metadata, spec: Some(spec(None, draft)) };
         let this = self.clone();
         async move { written(this.counted(Verb::Create, this.api.create(&PostParams::default(), &lease)).await) }.boxed()
@@ -108,8 +111,18 @@ impl Calls {
         lease.metadata.name = Some(self.name.clone());
         lease.metadata.resource_version = Some(version);
         lease.metadata.managed_fields = None;
+        // A Lease of an earlier version has no label yet. A holder that gives the Lease up says nothing of its settings.
+        if draft.holder.is_some() {
+            self.mark(&mut lease.metadata);
+        }
         let this = self.clone();
         async move { written(this.counted(Verb::Replace, this.api.replace(&this.name, &PostParams::default(), &lease)).await) }.boxed()
+    }
+
+    /// Writes the label by which people's commands find the Lease, and the settings of the process that leads.
+    fn mark(&self, metadata: &mut ObjectMeta) {
+        metadata.labels.get_or_insert_default().insert(LEASE_LABEL.to_owned(), LEASE_LABEL_VALUE.to_owned());
+        metadata.annotations.get_or_insert_default().insert(SETTINGS.to_owned(), self.published.clone());
     }
 
     /// Shows every change of the Lease, for ever. Without the right to watch, the reads every few seconds remain.

@@ -139,6 +139,7 @@ fn keeper(server: &Server, identity: &str) -> LeaseKeeper {
         place: place(),
         identity: identity.to_owned(),
         settings: Settings::default(),
+        published: "--drain-timeout=30m".to_owned(),
         clock: Clock::starting_at("2026-06-01T12:00:00Z".parse().unwrap()),
         random: Random::seeded(1),
         spawner: Spawner::new(),
@@ -355,4 +356,24 @@ async fn a_write_has_until_a_second_before_another_process_may_lead() {
     assert_eq!(keeper.guard().time_left(), None);
     let dry = LeaseKeeper::without_lease(Clock::starting_at(Moment::UNIX_EPOCH));
     assert!(dry.guard().time_left().is_some_and(|left| left > seconds(3600)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_labels_the_lease_and_publishes_its_settings_also_on_one_of_an_earlier_version() {
+    let fresh = Server::default();
+    let older = Server::default();
+    older.put(json!({
+        "metadata": { "name": "sundown", "namespace": "kube-system", "labels": { "team": "x" }, "annotations": { "a": "b" } },
+        "spec": { "holderIdentity": "", "leaseTransitions": 3 },
+    }));
+    for (server, label, annotation) in [(&fresh, Value::Null, Value::Null), (&older, json!("x"), json!("b"))] {
+        let keeper = keeper(server, "a");
+        assert!(leads(&keeper, seconds(60)).await);
+        let metadata = server.lease()["metadata"].clone();
+        assert_eq!(metadata["labels"]["app.kubernetes.io/name"], "sundown", "{metadata}");
+        assert_eq!(metadata["annotations"]["sundown.dev/settings"], "--drain-timeout=30m", "{metadata}");
+        assert_eq!((&metadata["labels"]["team"], &metadata["annotations"]["a"]), (&label, &annotation), "what others wrote stays");
+        assert!(keeper.release(seconds(10)).await);
+        assert_eq!(server.lease()["metadata"]["labels"]["app.kubernetes.io/name"], "sundown", "it is found when nobody leads, too");
+    }
 }

@@ -306,6 +306,11 @@ pub async fn read_node(cluster: &Cluster, keep: &KeepLabels, name: &NodeName) ->
     }
 }
 
+/// Lists all Nodes, for a command that keeps no index. A Node that cannot be read is left out.
+pub async fn list_nodes(cluster: &Cluster, keep: &KeepLabels) -> Result<Vec<Node>, ClusterError> {
+    Ok(Reader::new(cluster, Nodes::new(keep.clone())).list(&collection()).await?.objects)
+}
+
 fn decode(target: Target, keep: &KeepLabels, name: &NodeName, body: &[u8]) -> Result<Node, ClusterError> {
     let unreadable = |why: String| ClusterError::silent(target.action(), name.as_str(), Problem::Unreadable, why);
     let text = std::str::from_utf8(body).map_err(|e| unreadable(e.to_string()))?;

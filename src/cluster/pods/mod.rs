@@ -16,7 +16,7 @@ use self::{
 };
 use super::{
     Cluster, ClusterError, Target, slim,
-    watch::{Collection, Decode, Decoded},
+    watch::{Collection, Decode, Decoded, Reader},
 };
 use crate::domain::{Moment, NodeName, Pod, PodUid};
 
@@ -135,6 +135,11 @@ impl PodFeed {
     pub fn last_error(&self, node: &NodeName) -> Option<ClusterError> {
         self.0.table.failure(node).map(|(_, error)| error)
     }
+}
+
+/// Lists the pods of one node, for a command that watches nothing.
+pub async fn list_pods(cluster: &Cluster, node: &NodeName) -> Result<Vec<Pod>, ClusterError> {
+    Ok(Reader::new(cluster, Pods::default()).list(&collection(Some(node))).await?.objects)
 }
 
 impl Feed {

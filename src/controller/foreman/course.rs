@@ -7,8 +7,9 @@ use std::{
 
 use tokio_util::task::AbortOnDropHandle;
 
-use super::Foreman;
+use super::{Foreman, node_events::LastSaid};
 use crate::{
+    config::DrainConfig,
     controller::{
         hooks::{First, Source},
         places,
@@ -16,7 +17,7 @@ use crate::{
     },
     domain::{InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
     drain::{self, Drain, Input, Start},
-    lifecycle::{self, LimitSettings, RecordClock},
+    lifecycle::{self, HookFacts, LimitSettings, RecordClock},
     observe::{
         Place,
         traces::{Begun, DrainTrace},
@@ -58,6 +59,8 @@ pub(in crate::controller) struct Course {
     /// What a fresh record lacks of the one whose place it took is being written into it.
     pub(in crate::controller) carrying_over: bool,
     pub(in crate::controller) told_uncordoned: bool,
+    /// What the last Events about pauses, blocked pods and heartbeats have said.
+    pub(in crate::controller) last_said: LastSaid,
     pub(in crate::controller) labelling: bool,
     /// Nothing is heard from its kubelet; EC2 is being asked.
     pub(in crate::controller) unreachable: bool,
@@ -109,6 +112,48 @@ fn is_sure(taken: &Taken, proved: &BTreeSet<String>) -> bool {
     !taken.stale || proved.contains(&taken.event_id)
 }
 
+/// What a drain is held to, derived from the facts of its record. `proved`: the events of stale interruptions that AWS has confirmed.
+/// `record_clock`: by which the record was read; `None` for a reader that does not know AWS's clock.
+#[must_use]
+pub fn limits_of(
+    config: &DrainConfig,
+    taken: &[Taken],
+    hook_facts: &BTreeMap<OwedHook, HookFacts>,
+    take_up: Moment,
+    proved: &BTreeSet<String>,
+    record_clock: Option<RecordClock>,
+) -> drain::Limits {
+    let settings = LimitSettings { drain_timeout: config.timeout, margin: config.deadline_margin, spot_margin: config.spot_deadline_margin };
+    let sure: Vec<Taken> = taken.iter().filter(|t| is_sure(t, proved)).cloned().collect();
+    let accepted = taken.iter().map(|t| t.accepted).min().unwrap_or(take_up);
+    if sure.is_empty() {
+        return drain::Limits::polite(accepted, taken.iter().any(Taken::is_urgent));
+    }
+    let l = lifecycle::limits(&sure, hook_facts, take_up, &settings);
+    let l = record_clock.map_or(l, |clock| clock.soften(l));
+    drain::Limits { force_at: l.force_at, accepted: l.accepted, end_at: l.end_at, urgent: l.urgent }
+}
+
+/// When a leader has taken a drain up: at the accept where it led by then, at the take-over otherwise.
+#[must_use]
+pub fn taken_up(accepted: Moment, leads_since: Moment, taken_over: Moment) -> Moment {
+    if accepted >= leads_since.minus(seconds(1)) { accepted } else { taken_over }
+}
+
+/// The settings of a drain, from the flags.
+#[must_use]
+pub fn drain_settings(config: &DrainConfig) -> drain::Settings {
+    drain::Settings {
+        force: match config.force_after {
+            crate::config::ForceAfter::Never => drain::ForceAfter::Never,
+            crate::config::ForceAfter::Deadline => drain::ForceAfter::Deadline,
+            crate::config::ForceAfter::Share(share) => drain::ForceAfter::Share(share),
+        },
+        min_drain: config.min_time,
+        ..drain::Settings::default()
+    }
+}
+
 impl Foreman {
     /// A hook of this course waits for its completion.
     pub(super) fn still_owes(&self, course: &Course) -> bool {
@@ -117,15 +162,7 @@ impl Foreman {
 
     /// Limits as the drain knows them, from facts.
     pub(super) fn limits_of(&self, taken: &[Taken], take_up: Moment, proved: &BTreeSet<String>, record_clock: RecordClock) -> drain::Limits {
-        let config = &self.term.config.drain;
-        let settings = LimitSettings { drain_timeout: config.timeout, margin: config.deadline_margin, spot_margin: config.spot_deadline_margin };
-        let sure: Vec<Taken> = taken.iter().filter(|t| is_sure(t, proved)).cloned().collect();
-        let accepted = taken.iter().map(|t| t.accepted).min().unwrap_or(take_up);
-        if sure.is_empty() {
-            return drain::Limits::polite(accepted, taken.iter().any(Taken::is_urgent));
-        }
-        let l = record_clock.soften(lifecycle::limits(&sure, &self.hook_facts, take_up, &settings));
-        drain::Limits { force_at: l.force_at, accepted: l.accepted, end_at: l.end_at, urgent: l.urgent }
+        limits_of(&self.term.config.drain, taken, &self.hook_facts, take_up, proved, Some(record_clock))
     }
 
     /// Derives the limits of a drain again and tells it when they have changed.
@@ -178,12 +215,12 @@ impl Foreman {
         let taken = record_clock.skew().taken(record.taken(instance));
         let accepted = taken.iter().map(|t| t.accepted).min().unwrap_or_else(|| self.term.clock.now());
         let ours = accepted >= self.term.since.minus(seconds(1));
-        let take_up = if ours { accepted } else { self.term.clock.now() };
+        let take_up = taken_up(accepted, self.term.since, self.term.clock.now());
         self.owe(&node.name, &self.term.owed(&record, instance), &taken, ours);
         let limits = self.limits_of(&taken, take_up, &BTreeSet::new(), record_clock);
         let own_pod = self.term.config.standing.pod.clone();
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod };
-        let drain = Drain::new(start, self.drain_settings());
+        let drain = Drain::new(start, drain_settings(&self.term.config.drain));
         let kind = taken.first().and_then(|t| t.kind).map_or("unknown", crate::domain::Kind::as_str);
         let span = tracing::info_span!("drain", node = %node.name, instance = %instance, kind);
         let group = taken.iter().find_map(|t| t.hook.as_ref()).map(|hook| hook.key.group.as_str());
@@ -216,6 +253,7 @@ impl Foreman {
             written_back: false,
             carrying_over: false,
             told_uncordoned: false,
+            last_said: LastSaid::default(),
             labelling: false,
             unreachable: false,
             kind,
@@ -295,19 +333,6 @@ impl Foreman {
             let event = event.unwrap_or_else(|| self.term.clock.now());
             // What is found at a take-over is beaten at once, who has least time first.
             self.term.hooks.own(hook, event, if ours { First::Received } else { First::TakenOver }, Source::Record);
-        }
-    }
-
-    fn drain_settings(&self) -> drain::Settings {
-        let config = &self.term.config.drain;
-        drain::Settings {
-            force: match config.force_after {
-                crate::config::ForceAfter::Never => drain::ForceAfter::Never,
-                crate::config::ForceAfter::Deadline => drain::ForceAfter::Deadline,
-                crate::config::ForceAfter::Share(share) => drain::ForceAfter::Share(share),
-            },
-            min_drain: config.min_time,
-            ..drain::Settings::default()
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
-use super::{Foreman, hands::say_held, told::list};
+use super::{Foreman, hands::say_held, told::named};
 use crate::{
     cluster::{About, EventNote, EventReason, Problem, Severity},
     controller::{context::Backoff, notices, release},
@@ -349,6 +349,7 @@ impl Foreman {
             return;
         }
         self.paused = paused;
+        self.term.set_paused(paused);
         self.term.metrics.set_paused(paused);
         if paused {
             warn!("All drains are paused: no evictions, no force. Messages are accepted and heartbeats go on. `sundown resume` ends it.");
@@ -376,7 +377,9 @@ impl Foreman {
         }
         let accepted = course.taken.iter().map(|t| t.accepted).min();
         let took = now.since_or_zero(accepted.unwrap_or(course.take_up));
-        course.span.in_scope(|| info!(outcome = outcome.as_str(), ?took, left = list(outcome.left()), "Drain ended."));
+        course
+            .span
+            .in_scope(|| info!(outcome = outcome.as_str(), ?took, left = ?named(outcome.left()), left_count = outcome.left().len(), "Drain ended."));
         self.term.board.ended(name, outcome.as_str(), outcome.left(), now);
         self.told_end(name, outcome, took);
         if let Some(trace) = self.trace(name) {

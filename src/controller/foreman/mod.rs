@@ -9,6 +9,7 @@ mod course;
 mod hands;
 mod labels;
 mod life;
+mod node_events;
 mod orders;
 mod proofs;
 mod takeover;
@@ -23,6 +24,7 @@ use std::{
 use futures::FutureExt as _;
 use tokio::sync::mpsc;
 
+pub use self::course::{drain_settings, limits_of, taken_up};
 use self::takeover::TakeOver;
 pub(in crate::controller) use self::{course::Course, word::Word};
 use super::context::Term;
@@ -107,6 +109,8 @@ pub(super) struct Foreman {
     buried: BTreeSet<String>,
     paused: bool,
     told_at: Moment,
+    /// The node about which Events were looked for last; the next one's turn is next.
+    told_last: Option<NodeName>,
     /// When it was last said aloud that watches of pods fail.
     blind_told: Option<Moment>,
     dirty: BTreeSet<NodeName>,
@@ -144,6 +148,7 @@ impl Foreman {
             buried: BTreeSet::new(),
             paused: false,
             told_at: now,
+            told_last: None,
             blind_told: None,
             dirty: BTreeSet::new(),
             unreported: BTreeSet::new(),
@@ -384,6 +389,7 @@ impl Foreman {
         self.look_for_unreachable();
         self.complete_claimed();
         self.tell_blind(now);
+        self.tell_nodes(now);
         let all: Vec<NodeName> = self.courses.keys().cloned().collect();
         self.label_due(all.iter());
         self.count_pods();

@@ -56,13 +56,7 @@ impl Foreman {
             }
             Note::Blocked { pod, uid, reason, message, since } => {
                 info!(pod = %pod, reason = reason.as_str(), message, %since, "A pod has been blocked for a while.");
-                self.pod_event(
-                    node,
-                    pod,
-                    uid,
-                    EventReason::Blocked,
-                    &format!("its node is being drained, but it does not go: {} ({message})", reason.as_str()),
-                );
+                self.pod_event(node, pod, uid, EventReason::Blocked, &reason.in_event(&message));
             }
             Note::Malformed { pod, message } => {
                 warn!(pod = %pod, message, "The API server calls a request malformed. This is a fault of Sundown; please report it.");
@@ -223,6 +217,11 @@ impl Foreman {
 
 fn pods(count: usize) -> String {
     if count == 1 { "1 pod".to_owned() } else { format!("{count} pods") }
+}
+
+/// The first of many pods, for a log.
+pub(super) fn named(pods: &[PodKey]) -> Vec<String> {
+    pods.iter().take(NAMED).map(ToString::to_string).collect()
 }
 
 pub(super) fn list<T: ToString>(pods: &[T]) -> String {

@@ -8,6 +8,7 @@ mod comebacks;
 mod dispatch;
 mod fairness;
 mod graces;
+mod held;
 mod judge;
 mod pods;
 mod properties;

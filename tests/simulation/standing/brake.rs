@@ -328,3 +328,67 @@ async fn deleting_the_lease_does_not_lift_the_brake() {
     second.stop().await;
     stage.end();
 }
+
+/// The Events of an instance's Node with this reason: their messages, and how often each was said.
+fn told(stage: &Stage, instance: &str, reason: &str) -> Vec<(String, u64)> {
+    let name = stage.name_of(instance);
+    let events = stage.world.kube.objects("events").into_iter().filter(|e| e["involvedObject"]["name"] == name.as_str() && e["reason"] == reason);
+    events.map(|e| (e["message"].as_str().unwrap().to_owned(), e["count"].as_u64().unwrap())).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_and_its_end_are_told_on_the_node_which_is_not_called_draining_meanwhile() {
+    let stage = Stage::new(1_330);
+    let hooked = stage.group(3, 300);
+    for (instance, pod) in hooked.iter().zip(["before", "meanwhile"]) {
+        stage.slow_pod(instance, pod, 3600);
+    }
+    let sundown = stage.lead("sundown-0", &["--drain-timeout", "2h"]).await;
+    stage.world.aws.terminate(&hooked[0], true);
+    stage.until(5, "one is cordoned", || stage.is_cordoned(&hooked[0])).await;
+    stage.pass(5).await;
+    assert_eq!(told(&stage, &hooked[0], "Paused"), []);
+    brake(&stage, true).await;
+    stage.until(5, "the brake is noticed", || sundown.metric("paused") == 1.0).await;
+    stage.world.aws.terminate(&hooked[1], true);
+    stage.until(5, "the other is cordoned", || stage.is_cordoned(&hooked[1])).await;
+    stage.pass(5).await;
+    for instance in &hooked[..2] {
+        let paused = told(&stage, instance, "Paused");
+        assert!(paused.len() == 1 && paused[0].0.contains("`sundown resume` ends the pause") && paused[0].1 == 1, "{paused:?}");
+    }
+    let accepted = |n: usize| told(&stage, &hooked[n], "InterruptionAccepted").remove(0).0;
+    assert!(accepted(0).ends_with("cordoned, draining") && accepted(1).ends_with("its drain waits, because it is paused"), "{}", accepted(1));
+    brake(&stage, false).await;
+    stage.until(5, "the end of the pause is told", || hooked[..2].iter().all(|i| told(&stage, i, "Resumed").len() == 1)).await;
+    stage.annotate(&hooked[0], PAUSE, Some("true"));
+    stage.until(5, "the pause of one is told", || told(&stage, &hooked[0], "Paused").len() == 2).await;
+    let alone = format!("`sundown resume {}` ends the pause", stage.name_of(&hooked[0]));
+    assert!(told(&stage, &hooked[0], "Paused").iter().any(|(message, _)| message.contains(&alone)));
+    assert_eq!(told(&stage, &hooked[1], "Paused").len(), 1, "the others were not paused again");
+    sundown.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_pod_is_blocked_for_long_says_so_now_and_then_and_that_its_hook_is_kept_open() {
+    let stage = Stage::new(1_331);
+    let instance = stage.group(2, 120).remove(0);
+    stage.blocked_pod(&instance, "blocked", 30);
+    let sundown = stage.lead("sundown-0", &["--drain-timeout", "2h"]).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.until(5, "it is cordoned", || stage.is_cordoned(&instance)).await;
+    stage.pass(25).await;
+    assert_eq!((told(&stage, &instance, "Blocked"), told(&stage, &instance, "HookKeptOpen")), (vec![], vec![]));
+    stage.pass(15).await;
+    let blocked = told(&stage, &instance, "Blocked");
+    assert!(blocked.len() == 1 && blocked[0].0.starts_with("1 pod does not go: ") && blocked[0].0.contains("blocked (pdb "), "{blocked:?}");
+    assert!(blocked[0].0.contains("Deleted by force from ") && blocked[0].0.contains("The drain ends at "), "{blocked:?}");
+    stage.pass(3600).await;
+    let times = |reason: &str| told(&stage, &instance, reason).iter().map(|(_, count)| count).sum::<u64>();
+    assert!((6..=8).contains(&times("Blocked")), "every nine minutes: {:?}", told(&stage, &instance, "Blocked"));
+    assert!((5..=8).contains(&times("HookKeptOpen")), "{:?}", told(&stage, &instance, "HookKeptOpen"));
+    assert_eq!(told(&stage, &instance, "HookKeptOpen").len(), 1, "counted up on one Event");
+    let name = format!("{}/", stage.action(&instance).group);
+    assert!(told(&stage, &instance, "HookKeptOpen")[0].0.contains(&name));
+    sundown.stop().await;
+}

@@ -1,0 +1,72 @@
+//! The settings that bear on deadlines, as the leader publishes them on its Lease for `sundown status`.
+
+use clap::{Args as _, Command, FromArgMatches as _, builder::Resettable};
+
+use super::{DrainConfig, ForceAfter, args::DrainArgs, validate::drain, values::duration_text};
+
+impl DrainConfig {
+    /// What decides about deadlines and force, as flags of `sundown run` in one line.
+    #[must_use]
+    pub fn published(&self) -> String {
+        let force = match self.force_after {
+            ForceAfter::Never => "never".to_owned(),
+            ForceAfter::Deadline => "deadline".to_owned(),
+            ForceAfter::Share(share) => share.to_string(),
+        };
+        let timeout = self.timeout.map(|timeout| format!("--drain-timeout={} ", duration_text(timeout))).unwrap_or_default();
+        format!(
+            "{timeout}--deadline-margin={} --spot-deadline-margin={} --force-after={force} --min-drain-time={}",
+            duration_text(self.deadline_margin),
+            duration_text(self.spot_deadline_margin),
+            duration_text(self.min_time)
+        )
+    }
+
+    /// Reads what a leader has published; empty text is the defaults. Flags that this version does not know are passed over.
+    ///
+    /// `None`: a value cannot be used.
+    #[must_use]
+    pub fn from_published(text: &str) -> Option<Self> {
+        let command = DrainArgs::augment_args(Command::new("published").no_binary_name(true));
+        let command = command.mut_args(|arg| arg.env(Resettable::Reset));
+        let is_known = |word: &&str| {
+            let name = word.strip_prefix("--").and_then(|flag| flag.split('=').next());
+            command.get_arguments().any(|arg| arg.get_long().is_some() && arg.get_long() == name)
+        };
+        let words: Vec<_> = text.split_whitespace().filter(is_known).collect();
+        let matches = command.clone().try_get_matches_from(words).ok()?;
+        drain(&DrainArgs::from_arg_matches(&matches).ok()?).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_published_is_read_as_it_was() {
+        for flags in [
+            "",
+            "--drain-timeout=30m --force-after=never",
+            "--deadline-margin=20s --spot-deadline-margin=15s --force-after=0.25 --min-drain-time=0s",
+            "--force-after=deadline",
+        ] {
+            let config = DrainConfig::from_published(flags).unwrap();
+            let read = DrainConfig::from_published(&config.published()).unwrap();
+            let facts = |c: &DrainConfig| (c.timeout, c.deadline_margin, c.spot_deadline_margin, c.force_after, c.min_time);
+            assert_eq!(facts(&read), facts(&config), "{flags}");
+            for word in flags.split_whitespace() {
+                assert!(config.published().contains(word), "{word} is not in {}", config.published());
+            }
+        }
+    }
+
+    #[test]
+    fn flags_of_a_newer_version_are_passed_over_and_a_bad_value_is_not_guessed() {
+        let newer = DrainConfig::from_published("--drain-timeout=20m --from-the-future=1 stray").unwrap();
+        assert_eq!(newer.published(), DrainConfig::from_published("--drain-timeout=20m").unwrap().published());
+        for bad in ["--drain-timeout=1s", "--force-after=sometimes"] {
+            assert!(DrainConfig::from_published(bad).is_none(), "{bad}");
+        }
+    }
+}
