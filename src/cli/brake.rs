@@ -1,19 +1,23 @@
 //! `sundown pause`, `resume` and `release`: what a person decides, written where the leader looks.
 
-use std::{io::Write as _, process::ExitCode};
+use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
 use serde_json::json;
 
+use super::{
+    people::{connect_kube, lease_search, say},
+    status::read::named,
+};
 use crate::{
     cluster::{
         self, Cluster, KeepLabels, Lane, Target,
-        lease::{LeasePlace, set_paused},
+        lease::{LeaseError, find_lease, set_paused},
     },
     config::{KubeArgs, LeaseArgs},
     controller::{Clock, Random, Spawner},
-    domain::{Node, NodeName, PAUSE, RELEASE},
+    domain::{InstanceId, Node, NodeName, PAUSE, RELEASE},
     record::{self, Standing},
 };
 
@@ -35,8 +39,8 @@ pub(super) struct NothingToRelease {
 /// The flags of `sundown pause` and `sundown resume`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct PauseArgs {
-    /// One node instead of all
-    #[arg(value_name = "NODE")]
+    /// One node instead of all, by its name or by the ID of its instance
+    #[arg(value_name = "NODE|INSTANCE")]
     node: Option<String>,
     #[command(flatten)]
     lease: LeaseArgs,
@@ -47,8 +51,9 @@ pub(super) struct PauseArgs {
 /// The flags of `sundown release`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ReleaseArgs {
-    /// The node whose drain ends. If a lifecycle hook waits it is completed now, and the instance goes
-    #[arg(value_name = "NODE")]
+    /// The node whose drain ends, by its name or by the ID of its instance. If a lifecycle hook waits it is completed now, and the
+    /// instance goes
+    #[arg(value_name = "NODE|INSTANCE")]
     node: String,
     #[command(flatten)]
     kube: KubeArgs,
@@ -57,10 +62,11 @@ pub(super) struct ReleaseArgs {
 pub(super) fn pause(args: PauseArgs, on: bool) -> anyhow::Result<ExitCode> {
     let word = if on { "paused" } else { "resumed" };
     block_on(async move {
-        let client = connect(&args.kube).await?;
+        let client = connect_kube(&args.kube).await?;
         if let Some(node) = args.node {
             let found = read(&client, &name(&node)?).await?;
-            annotate(client, &node, PAUSE, if on { Some("true") } else { None }).await?;
+            let node = &found.name;
+            annotate(client, node, PAUSE, if on { Some("true") } else { None }).await?;
             if on && refusal(&found).is_some() {
                 say(&format!("{node} is not being drained. Its next drain will wait until `sundown resume {node}`."));
             } else {
@@ -68,9 +74,11 @@ pub(super) fn pause(args: PauseArgs, on: bool) -> anyhow::Result<ExitCode> {
             }
             return Ok(());
         }
-        let (namespace, name) = args.lease.place(&|name| std::env::var(name).ok());
-        let place = LeasePlace { namespace, name };
-        let changed = set_paused(client, &place, on).await.context(format!("the drains are as they were ({LOOK_AT})"))?;
+        let unchanged = || format!("the drains are as they were ({LOOK_AT})");
+        let search = lease_search(&args.lease);
+        let found = find_lease(&client, &search).await.with_context(unchanged)?;
+        let (place, _) = found.ok_or_else(|| LeaseError::missing(&search.place())).with_context(unchanged)?;
+        let changed = set_paused(client, &place, on).await.with_context(unchanged)?;
         let already = if changed { "" } else { " already" };
         say(&format!("All drains are {word}{already} (Lease {}/{}).", place.namespace, place.name));
         Ok(())
@@ -79,21 +87,31 @@ pub(super) fn pause(args: PauseArgs, on: bool) -> anyhow::Result<ExitCode> {
 
 pub(super) fn release(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
     block_on(async move {
-        let client = connect(&args.kube).await?;
-        let node = name(&args.node)?;
+        let client = connect_kube(&args.kube).await?;
+        let found = read(&client, &name(&args.node)?).await?;
+        let node = found.name.clone();
         // Without a drain the order would lie there until one comes.
-        if let Some(why) = refusal(&read(&client, &node).await?) {
+        if let Some(why) = refusal(&found) {
             return Err(NothingToRelease { node, why }.into());
         }
-        annotate(client, &args.node, RELEASE, Some("true")).await?;
-        say(&format!("The leader ends the drain of {} and completes what it owes.", args.node));
+        annotate(client, &node, RELEASE, Some("true")).await?;
+        say(&format!("The leader ends the drain of {node} and completes what it owes."));
         Ok(())
     })
 }
 
+/// The node of this name, or of the instance of this ID.
 async fn read(client: &kube::Client, node: &NodeName) -> anyhow::Result<Node> {
-    let found = cluster::read_node(&plain(client.clone()), &KeepLabels::keys([]), node).await.context(unchanged())?;
-    found.with_context(|| format!("there is no node `{node}`; nothing was changed"))
+    let (cluster, keep) = (plain(client.clone()), KeepLabels::keys([]));
+    if let Some(found) = cluster::read_node(&cluster, &keep, node).await.context(unchanged())? {
+        return Ok(found);
+    }
+    if node.as_str().parse::<InstanceId>().is_err() {
+        bail!("there is no node `{node}`; nothing was changed");
+    }
+    let nodes = cluster::list_nodes(&cluster, &keep).await.context(unchanged())?;
+    let found = named(&nodes, node.as_str()).and_then(|name| nodes.into_iter().find(|node| node.name == name));
+    found.with_context(|| format!("there is no node of an instance `{node}`; nothing was changed"))
 }
 
 /// Why there is no drain of this node; `None`: there is one, or there may be.
@@ -110,14 +128,9 @@ fn refusal(node: &Node) -> Option<String> {
     }
 }
 
-async fn connect(args: &KubeArgs) -> anyhow::Result<kube::Client> {
-    let options = cluster::ConnectOptions { kubeconfig: args.kubeconfig.clone(), context: args.context.clone() };
-    cluster::connect(&options).await.context("no API server to talk to (`--kubeconfig`)")
-}
-
 /// Sets or removes an annotation of a Node.
-async fn annotate(client: kube::Client, node: &str, key: &str, value: Option<&str>) -> anyhow::Result<()> {
-    let (cluster, node) = (plain(client), name(node)?);
+async fn annotate(client: kube::Client, node: &NodeName, key: &str, value: Option<&str>) -> anyhow::Result<()> {
+    let cluster = plain(client);
     let patch = json!({"metadata": {"annotations": {key: value}}});
     let request = http::Request::patch(format!("/api/v1/nodes/{node}"))
         .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
@@ -135,10 +148,6 @@ fn name(text: &str) -> anyhow::Result<NodeName> {
         bail!("`{text}` cannot be the name of a node");
     }
     Ok(NodeName::from(text))
-}
-
-fn say(text: &str) {
-    writeln!(std::io::stdout(), "{text}").ok();
 }
 
 fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<ExitCode> {

@@ -7,14 +7,16 @@ mod enroll;
 mod from_nth;
 mod man;
 mod page;
+mod paint;
 mod people;
 mod run;
 mod send_test;
 mod simulate;
+mod status;
 mod trial_report;
 mod words;
 
-use std::process::ExitCode;
+use std::{ffi::OsString, path::Path, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
@@ -41,6 +43,8 @@ enum Command {
     Enroll(enroll::EnrollArgs),
     /// Send one test event: the service tells what it would do about it
     SendTest(send_test::SendTestArgs),
+    /// Show what is being drained, until when, and what holds it. Reads the cluster only
+    Status(status::StatusArgs),
     /// Hold all drains: no evictions, no force. Interruptions are still accepted, heartbeats go on
     Pause(brake::PauseArgs),
     /// Let the drains go on
@@ -76,6 +80,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::main(&args),
         Command::Enroll(args) => enroll::main(&args),
         Command::SendTest(args) => send_test::main(&args),
+        Command::Status(args) => status::main(&args),
         Command::Pause(args) => brake::pause(args, true),
         Command::Resume(args) => brake::pause(args, false),
         Command::Release(args) => brake::release(&args),
@@ -86,11 +91,21 @@ pub fn main() -> ExitCode {
     };
     match result {
         Ok(code) => code,
+        // `sundown ... | head -1`: whoever reads has enough.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             complain(&words::told(&error));
             if is_asked_wrongly(&error) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let is_one = |e: &std::io::Error| e.kind() == std::io::ErrorKind::BrokenPipe;
+    error.chain().any(|cause| {
+        let of_json = cause.downcast_ref::<serde_json::Error>().is_some_and(|e| e.io_error_kind() == Some(std::io::ErrorKind::BrokenPipe));
+        of_json || cause.downcast_ref().is_some_and(is_one)
+    })
 }
 
 fn is_asked_wrongly(error: &anyhow::Error) -> bool {
@@ -111,9 +126,15 @@ fn whole_command() -> clap::Command {
     words::with_derived_defaults(<Cli as clap::CommandFactory>::command())
 }
 
+/// kubectl runs a file `kubectl-sundown` for `kubectl sundown`: usage then says so.
+fn named_as_called(command: clap::Command, called: Option<&OsString>) -> clap::Command {
+    let file = called.map(Path::new).and_then(Path::file_stem);
+    if file.is_some_and(|name| name == "kubectl-sundown") { command.bin_name("kubectl sundown") } else { command }
+}
+
 fn matches() -> Result<clap::ArgMatches, clap::Error> {
-    let command = whole_command();
     let line: Vec<_> = std::env::args_os().collect();
+    let command = named_as_called(whole_command(), line.first());
     let without_empty = words::without_empty_variables(command.clone(), |name| std::env::var_os(name));
     without_empty.try_get_matches_from(&line).or_else(|mut error| {
         if error.kind() == clap::error::ErrorKind::DisplayHelp {

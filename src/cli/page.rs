@@ -38,7 +38,7 @@ fn arguments(command: &Command) -> impl Iterator<Item = &Arg> {
 
 fn row(arg: &Arg) -> String {
     let takes_value = !matches!(arg.get_action(), ArgAction::SetTrue);
-    let values = arg.get_value_names().unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let values = arg.get_value_names().unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>().join(" ").replace('|', "\\|");
     let flag = match (arg.get_long(), takes_value) {
         (None, _) => values,
         (Some(long), false) => format!("--{long}"),

@@ -2,9 +2,15 @@
 
 use std::{io::Write as _, sync::Arc};
 
+use anyhow::Context as _;
+
 use crate::{
     aws::{self, AwsError, Clients, Outcome},
-    config::{AwsArgs, ConfigError},
+    cluster::{
+        self,
+        lease::{LeasePlace, LeaseSearch},
+    },
+    config::{AwsArgs, ConfigError, KubeArgs, LeaseArgs},
     controller::{Clock, Random},
 };
 
@@ -22,6 +28,21 @@ pub(super) async fn connect(args: &AwsArgs, region: Option<&str>) -> anyhow::Res
         return Err(ConfigError::no_region().into());
     }
     Ok(Clients::from_config(&base, Clock::system(), Arc::new(())))
+}
+
+/// Kubernetes, as kubectl would reach it.
+pub(super) async fn connect_kube(args: &KubeArgs) -> anyhow::Result<kube::Client> {
+    let options = cluster::ConnectOptions { kubeconfig: args.kubeconfig.clone(), context: args.context.clone() };
+    cluster::connect(&options).await.context("no API server to talk to (`--kubeconfig`)")
+}
+
+/// Which Lease is meant: what flags, variables and the pod say, or else any that carries the label of Sundown.
+pub(super) fn lease_search(args: &LeaseArgs) -> LeaseSearch {
+    let (place, is_placed) = args.place_or_default(&|name| std::env::var(name).ok());
+    let (namespace, name) = place;
+    // The name that is the default was most likely not chosen: a Lease of any name is meant.
+    let is_named = name != crate::config::defaults::LEASE_NAME;
+    LeaseSearch { namespace: is_placed.then(|| namespace.clone()), name: is_named.then(|| name.clone()), default: LeasePlace { namespace, name } }
 }
 
 /// A call with a person's own credentials failed: what AWS says, and what they can do about it. `policy`: where the right is that they may lack.

@@ -32,5 +32,6 @@ mod process;
 mod scraping;
 mod simulating;
 mod stage;
+mod status;
 mod stopping;
 mod testing;

@@ -117,6 +117,21 @@ impl Stage {
         run(self.folder.path(), sundown(self.folder.path()).args(words).arg("--kubeconfig").arg(&self.kubeconfig)).await
     }
 
+    /// Starts a command of a person.
+    pub fn start_person(&self, name: &str, words: &[&str]) -> Process {
+        Process::start(name, self.folder.path(), sundown(self.folder.path()).args(words).arg("--kubeconfig").arg(&self.kubeconfig))
+    }
+
+    /// The kubeconfig of the embedded Kubernetes.
+    pub fn kubeconfig(&self) -> &str {
+        self.kubeconfig.to_str().unwrap()
+    }
+
+    /// The Events of this reason.
+    pub fn events(&self, reason: &str) -> Vec<Value> {
+        self.world.kube.objects("events").into_iter().filter(|e| e["reason"] == reason).collect()
+    }
+
     /// Waits until this can be seen.
     pub async fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
         let end = Instant::now() + LIMIT;

@@ -40,6 +40,7 @@ mod shapes;
 mod shedding;
 mod shell;
 mod stage;
+mod status;
 mod webhook;
 mod witness;
 mod wording;

@@ -1,0 +1,186 @@
+//! Reads from the cluster what `status` reports on: Nodes, pods, budgets, the Lease, Events.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::{StreamExt as _, stream};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Event};
+use kube::{Api, Client, api::ListParams};
+
+use super::{
+    facts::{EventFacts, Facts, LeaseFacts, Subject},
+    report::has_drain,
+};
+use crate::{
+    cluster::{
+        self, Cluster, ClusterParts, DaemonSets, KeepLabels, OpenGate, Settings, Silent,
+        lease::{LeasePlace, LeaseSearch, find_lease},
+    },
+    config::DrainConfig,
+    controller::{Clock, Random, Spawner},
+    domain::{InstanceId, Node, NodeName, PAUSE, Pod, SETTINGS, seconds, with_causes},
+    drain::DaemonSetState,
+};
+
+/// How long one page of Events may take.
+const LIMIT: std::time::Duration = seconds(10);
+/// Events on a page, and pages that are read.
+const PAGE: u32 = 500;
+const PAGES: usize = 20;
+/// Nodes whose pods are listed at once.
+const AT_ONCE: usize = 8;
+
+/// Reads the cluster, again and again if need be.
+pub(super) struct Source {
+    client: Client,
+    cluster: Cluster,
+    daemon_sets: DaemonSets,
+    search: LeaseSearch,
+}
+
+impl Source {
+    pub(super) fn new(client: Client, search: LeaseSearch) -> Self {
+        let settings = Settings { in_flight: AT_ONCE * 2, page: PAGE, lists: AT_ONCE, ..Settings::default() };
+        let cluster = Cluster::new(ClusterParts {
+            client: client.clone(),
+            clock: Clock::system(),
+            random: Random::from_entropy(),
+            spawner: Spawner::new(),
+            observer: std::sync::Arc::new(Silent),
+            gate: std::sync::Arc::new(OpenGate),
+            settings,
+        });
+        Self { client, daemon_sets: DaemonSets::new(&cluster), cluster, search }
+    }
+
+    /// Everything, or what bears on one node. Errs when the Nodes cannot be read; what else cannot be read is said in the facts.
+    pub(super) async fn read(&self, only: Option<&str>) -> anyhow::Result<(Facts, Option<NodeName>)> {
+        let mut nodes = cluster::list_nodes(&self.cluster, &KeepLabels::keys([])).await?;
+        nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        let named = match only {
+            Some(text) => {
+                Some(named(&nodes, text).ok_or_else(|| anyhow::anyhow!("there is no node `{text}`, and no node of an instance of that ID"))?)
+            }
+            None => None,
+        };
+        let mut facts = Facts {
+            now: self.cluster.clock().now(),
+            lease: None,
+            pods: BTreeMap::new(),
+            daemon_sets: BTreeMap::new(),
+            budgets: Vec::new(),
+            events: Vec::new(),
+            trouble: Vec::new(),
+            nodes,
+        };
+        let drained = |node: &&Node| has_drain(node) && named.as_ref().is_none_or(|name| node.name == *name);
+        let drained: Vec<NodeName> = facts.nodes.iter().filter(drained).map(|node| node.name.clone()).collect();
+        match find_lease(&self.client, &self.search).await {
+            Ok(found) => facts.lease = found.map(|(place, lease)| lease_facts(place, lease)),
+            Err(error) => facts.trouble.push(format!("Who leads is not known: {}.", with_causes(&error))),
+        }
+        if !drained.is_empty() {
+            self.read_pods(&mut facts, drained).await;
+        }
+        if !facts.pods.is_empty() || named.is_some() {
+            match self.events().await {
+                Ok(events) => facts.events = events,
+                Err(why) => facts.trouble.push(format!("Events cannot be listed, so heartbeats and refusals by webhooks are not shown: {why}.")),
+            }
+        }
+        // What is read last is not newer than this.
+        facts.now = self.cluster.clock().now();
+        Ok((facts, named))
+    }
+
+    async fn read_pods(&self, facts: &mut Facts, drained: Vec<NodeName>) {
+        match cluster::list_budgets(&self.cluster).await {
+            Ok(budgets) => facts.budgets = budgets,
+            Err(error) => facts.trouble.push(format!("Disruption budgets cannot be listed, so what they hold is not shown: {error}.")),
+        }
+        let of_node = |name: NodeName| async move {
+            let pods = cluster::list_pods(&self.cluster, &name).await;
+            (name, pods.map_err(|e| e.to_string()))
+        };
+        facts.pods = stream::iter(drained).map(of_node).buffer_unordered(AT_ONCE).collect().await;
+        if let Some(why) = facts.pods.values().find_map(|pods| pods.as_ref().err()) {
+            facts.trouble.push(format!("The pods of some nodes cannot be listed: {why}."));
+        }
+        let owners: BTreeSet<(String, String)> = facts.pods.values().flatten().flatten().filter_map(daemon_set_of).collect();
+        for (namespace, name) in owners {
+            let state = match self.daemon_sets.state(&namespace, &name).await {
+                cluster::DaemonSetState::There => DaemonSetState::There,
+                cluster::DaemonSetState::Gone => DaemonSetState::Gone,
+                cluster::DaemonSetState::Unreadable => DaemonSetState::Unreadable,
+            };
+            facts.daemon_sets.insert((namespace, name), state);
+        }
+    }
+
+    async fn events(&self) -> Result<Vec<EventFacts>, String> {
+        let api: Api<Event> = Api::all(self.client.clone());
+        let mut parameters = ListParams::default().fields("reportingComponent=sundown").limit(PAGE);
+        let mut events = Vec::new();
+        for _ in 0..PAGES {
+            let page = match tokio::time::timeout(LIMIT, api.list(&parameters)).await {
+                Ok(answer) => answer.map_err(|error| with_causes(&error))?,
+                Err(_) => return Err(format!("no answer within {} s", LIMIT.as_secs())),
+            };
+            events.extend(page.items.into_iter().filter_map(event_facts));
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => parameters.continue_token = Some(token),
+                None => break,
+            }
+        }
+        Ok(events)
+    }
+}
+
+/// The node of this name, or else of the instance of this ID. (There are clusters whose nodes have their instance's ID for a name.)
+pub(in crate::cli) fn named(nodes: &[Node], text: &str) -> Option<NodeName> {
+    let by_name = nodes.iter().find(|node| node.name.as_str() == text);
+    let by_instance = || {
+        let instance: InstanceId = text.parse().ok()?;
+        nodes.iter().find(|node| node.instance.as_ref() == Some(&instance))
+    };
+    by_name.or_else(by_instance).map(|node| node.name.clone())
+}
+
+fn daemon_set_of(pod: &Pod) -> Option<(String, String)> {
+    let owner = pod.owner.as_ref().filter(|owner| owner.is_daemon_set())?;
+    Some((pod.key.namespace.clone(), owner.name.clone()))
+}
+
+fn lease_facts(place: LeasePlace, lease: Lease) -> LeaseFacts {
+    let spec = lease.spec.unwrap_or_default();
+    let annotations = lease.metadata.annotations.unwrap_or_default();
+    let holder = spec.holder_identity.filter(|h| !h.is_empty());
+    LeaseFacts {
+        namespace: place.namespace,
+        name: place.name,
+        // `POD_RANDOM`
+        holder: holder.map(|h| h.rsplit_once('_').map_or(h.clone(), |(pod, _)| pod.to_owned())),
+        acquired: spec.acquire_time.map(|t| t.0),
+        renewed: spec.renew_time.map(|t| t.0),
+        duration: seconds(spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(15)),
+        is_paused: annotations.get(PAUSE).is_some_and(|v| v == "true"),
+        settings: annotations.get(SETTINGS).and_then(|text| DrainConfig::from_published(text)),
+    }
+}
+
+fn event_facts(event: Event) -> Option<EventFacts> {
+    let object = event.involved_object;
+    let subject = match object.kind.as_deref()? {
+        "Node" => Subject::Node(object.name?.into()),
+        "Pod" => Subject::Pod(object.uid?.into()),
+        _ => return None,
+    };
+    let last = event.last_timestamp.or_else(|| event.first_timestamp.clone())?.0;
+    Some(EventFacts {
+        subject,
+        reason: event.reason.unwrap_or_default(),
+        is_warning: event.type_.as_deref() == Some("Warning"),
+        message: event.message.unwrap_or_default(),
+        first: event.first_timestamp.map_or(last, |t| t.0),
+        last,
+    })
+}

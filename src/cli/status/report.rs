@@ -1,0 +1,392 @@
+//! What is said about each drain. Nothing here asks anybody: deadlines, pods and blocks come from the same code that the service runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::facts::{EventFacts, Facts, LeaseFacts, Subject};
+use crate::{
+    config::DrainConfig,
+    controller::{drain_settings, limits_of, taken_up},
+    domain::{InstanceId, Moment, MomentExt, Node, NodeName, Pod, Taken, seconds},
+    drain::{BlockReason, Drain, Effect, Input, Start, held_by},
+    record::{self, Record, Standing},
+};
+
+/// Reasons of Events that the report says in other words.
+const SAID_OTHERWISE: [&str; 7] = ["Blocked", "Forced", "HookKeptOpen", "InterruptionAccepted", "Paused", "Resumed", "TestReceived"];
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Report {
+    pub(super) time: Moment,
+    pub(super) leader: Leader,
+    /// All drains are paused.
+    pub(super) paused: bool,
+    /// The drains that are open, by the name of their node; with a name, that node whatever its state.
+    pub(super) nodes: Vec<NodeStatus>,
+    /// Nodes whose drain is over and which wait for their instance to go.
+    pub(super) drained: Vec<NodeName>,
+    /// What could not be read, and what that means.
+    pub(super) notes: Vec<String>,
+}
+
+/// Who leads.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Leader {
+    /// `NAMESPACE/NAME` of the Lease.
+    pub(super) lease: Option<String>,
+    /// `None`: nobody leads.
+    pub(super) pod: Option<String>,
+    pub(super) since: Option<Moment>,
+    pub(super) renewed: Option<Moment>,
+}
+
+/// What is the matter with a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum State {
+    Draining,
+    Paused,
+    /// The record was deleted or cannot be read in mid-drain.
+    RecordLost,
+    /// It is not drained.
+    NotDraining,
+}
+
+/// One node.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct NodeStatus {
+    pub(super) node: NodeName,
+    pub(super) instance: Option<String>,
+    pub(super) state: State,
+    /// Why it is not drained, or what is unusual about its drain.
+    pub(super) remarks: Vec<String>,
+    pub(super) interruptions: Vec<Interruption>,
+    /// When the first interruption was accepted, which is when the node was cordoned.
+    pub(super) since: Option<Moment>,
+    /// When the drain ends at the latest.
+    pub(super) deadline: Option<Moment>,
+    /// From when on the first of the pods that are left may be deleted by force. `None`: none is.
+    pub(super) force_from: Option<Moment>,
+    /// `None`: the pods cannot be listed.
+    pub(super) pods: Option<Pods>,
+    pub(super) blocked: Vec<BlockedPod>,
+    pub(super) hooks: Vec<Hook>,
+    /// The last Event of each reason since the accept.
+    pub(super) events: Vec<LastEvent>,
+}
+
+/// What came.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Interruption {
+    pub(super) kind: &'static str,
+    pub(super) time: Moment,
+    pub(super) accepted: Moment,
+}
+
+/// How many pods are in which state. `left` is the sum of the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Pods {
+    pub(super) left: usize,
+    pub(super) waiting: usize,
+    pub(super) blocked: usize,
+    pub(super) leaving: usize,
+}
+
+/// A pod that does not go.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct BlockedPod {
+    pub(super) pod: String,
+    pub(super) reason: &'static str,
+    /// `NAMESPACE/NAME` of the disruption budgets that hold it.
+    pub(super) budgets: Vec<String>,
+    pub(super) message: String,
+    /// `None`: not known.
+    pub(super) since: Option<Moment>,
+    pub(super) force_from: Option<Moment>,
+}
+
+/// A lifecycle action that Sundown keeps open.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Hook {
+    pub(super) group: String,
+    #[serde(rename = "hook")]
+    pub(super) name: String,
+    /// As far as Events say.
+    pub(super) last_heartbeat: Option<Moment>,
+}
+
+/// An Event of the node.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct LastEvent {
+    pub(super) reason: String,
+    pub(super) warning: bool,
+    pub(super) message: String,
+    pub(super) last: Moment,
+}
+
+/// What the facts come to; of one node, where `only` names it.
+pub(super) fn report(facts: &Facts, only: Option<&NodeName>) -> Report {
+    let lease = facts.lease.as_ref();
+    let settings = lease.and_then(|l| l.settings.clone());
+    let mut notes = facts.trouble.clone();
+    let leader = leader(facts, lease);
+    let reader = Reader { facts, lease, settings: settings.clone().or_else(|| DrainConfig::from_published("")) };
+    let wanted = |node: &&Node| only.is_none_or(|name| node.name == *name);
+    let nodes: Vec<NodeStatus> = facts.nodes.iter().filter(wanted).filter_map(|node| reader.node(node, only.is_some())).collect();
+    let is_over = |node: &&Node| matches!(record::standing(node, None), Standing::Released { ours_stands: true, .. });
+    if settings.is_none() && nodes.iter().any(|n| n.deadline.is_some()) {
+        notes.push("The leader has not published its settings: deadlines are those of the default settings.".to_owned());
+    }
+    Report {
+        time: facts.now,
+        leader,
+        paused: lease.is_some_and(|l| l.is_paused),
+        nodes,
+        drained: facts.nodes.iter().filter(is_over).map(|node| node.name.clone()).collect(),
+        notes,
+    }
+}
+
+/// Who holds the Lease, unless it was not renewed for longer than it lasts (and as long again, for clocks that differ).
+fn leader(facts: &Facts, lease: Option<&LeaseFacts>) -> Leader {
+    let is_alive = |l: &&LeaseFacts| l.renewed.is_some_and(|at| facts.now < at.plus(l.duration * 2));
+    let alive = lease.filter(is_alive);
+    Leader {
+        lease: lease.map(|l| format!("{}/{}", l.namespace, l.name)),
+        pod: alive.and_then(|l| l.holder.clone()),
+        since: alive.filter(|l| l.holder.is_some()).and_then(|l| l.acquired),
+        renewed: lease.and_then(|l| l.renewed),
+    }
+}
+
+/// Whether the pods of a node have to be read.
+pub(super) fn has_drain(node: &Node) -> bool {
+    match record::standing(node, None) {
+        Standing::Open(_) => true,
+        Standing::Doubtful { record, .. } => record.released().is_none(),
+        Standing::None | Standing::Damaged(_) => node.has_our_taint(),
+        Standing::Released { .. } | Standing::Void { .. } => false,
+    }
+}
+
+struct Reader<'a> {
+    facts: &'a Facts,
+    lease: Option<&'a LeaseFacts>,
+    settings: Option<DrainConfig>,
+}
+
+impl Reader<'_> {
+    /// `None`: it is not drained, and nobody asked for it by name.
+    fn node(&self, node: &Node, is_named: bool) -> Option<NodeStatus> {
+        let mut status = match record::standing(node, None) {
+            Standing::Open(record) => self.drain(node, &record, Vec::new()),
+            Standing::Doubtful { record, .. } if record.released().is_none() => {
+                self.drain(node, &record, vec!["The leader is finding out whether the record is of this machine.".to_owned()])
+            }
+            Standing::None | Standing::Damaged(_) if node.has_our_taint() => {
+                let remark = "Its record was deleted or is damaged; the leader may still know it. See operations.md, \"A record is damaged\".";
+                Self::bare(node, State::RecordLost, remark)
+            }
+            _ if !is_named => return None,
+            Standing::None => Self::bare(node, State::NotDraining, "It has no record: nothing was announced for it."),
+            Standing::Released { record, ours_stands } => Self::bare(node, State::NotDraining, &over(&record, ours_stands)),
+            Standing::Void { .. } => Self::bare(node, State::NotDraining, "Its record is of another instance or of an earlier boot."),
+            Standing::Damaged(damage) => Self::bare(node, State::NotDraining, &damage.to_string()),
+            Standing::Doubtful { record, .. } => Self::bare(node, State::NotDraining, &over(&record, false)),
+        };
+        if node.ignored() {
+            status.remarks.push("It carries sundown.dev/ignore: Sundown leaves it alone.".to_owned());
+        }
+        if status.state == State::NotDraining && node.paused() {
+            status.remarks.push("It carries sundown.dev/pause: its next drain waits until `sundown resume NODE`.".to_owned());
+        }
+        Some(status)
+    }
+
+    fn bare(node: &Node, state: State, remark: &str) -> NodeStatus {
+        NodeStatus {
+            node: node.name.clone(),
+            instance: node.instance.as_ref().map(ToString::to_string),
+            state,
+            remarks: vec![remark.to_owned()],
+            interruptions: Vec::new(),
+            since: None,
+            deadline: None,
+            force_from: None,
+            pods: None,
+            blocked: Vec::new(),
+            hooks: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    fn drain(&self, node: &Node, record: &Record, mut remarks: Vec<String>) -> NodeStatus {
+        let now = self.facts.now;
+        let instance = node.instance.as_ref().unwrap_or_else(|| record.instance());
+        let taken = record.taken(instance);
+        let accepted = record.accepted().unwrap_or(now);
+        let paused = node.paused() || self.lease.is_some_and(|l| l.is_paused);
+        if !node.unschedulable {
+            remarks.push("Somebody uncordoned it. Its taint keeps new pods away, and the drain goes on.".to_owned());
+        }
+        if node.released_by_hand() {
+            remarks.push("Its release was asked for.".to_owned());
+        }
+        if taken.iter().all(|t| t.stale) && !taken.is_empty() {
+            remarks.push("Its interruption was read late: nothing is forced until AWS confirms it.".to_owned());
+        }
+        let mut status = NodeStatus {
+            node: node.name.clone(),
+            instance: Some(instance.to_string()),
+            state: if paused { State::Paused } else { State::Draining },
+            remarks,
+            interruptions: taken.iter().map(Interruption::of).collect(),
+            since: Some(accepted),
+            deadline: None,
+            force_from: None,
+            pods: None,
+            blocked: Vec::new(),
+            hooks: self.hooks(node, record, instance),
+            events: self.last_events(node, accepted),
+        };
+        if let Some(settings) = &self.settings {
+            self.pods(&mut status, node, settings, &taken, accepted);
+        }
+        status
+    }
+
+    /// Deadline, force and pods, by the drain's own code.
+    fn pods(&self, status: &mut NodeStatus, node: &Node, settings: &DrainConfig, taken: &[Taken], accepted: Moment) {
+        let now = self.facts.now;
+        let limits = limits_of(settings, taken, &BTreeMap::new(), self.take_up(node, accepted), &BTreeSet::new());
+        status.deadline = limits.end_at;
+        let Some(Ok(pods)) = self.facts.pods.get(&node.name) else { return };
+        let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod: None };
+        let mut drain = Drain::new(start, drain_settings(settings));
+        for effect in drain.step(now, Input::Listed(pods.clone())) {
+            if let Effect::AskDaemonSet { namespace, name } = effect
+                && let Some(state) = self.facts.daemon_sets.get(&(namespace.clone(), name.clone()))
+            {
+                drain.step(now, Input::DaemonSet { namespace, name, state: *state });
+            }
+        }
+        let mut left: Vec<&Pod> = drain.pods_left().collect();
+        left.sort_by(|a, b| a.key.cmp(&b.key));
+        let stuck = drain.status(now);
+        let of_machine = |pod: &Pod| stuck.blocked.iter().find(|b| b.pod == pod.key).map(|b| (b.reason, b.message.clone(), Some(b.since)));
+        for pod in &left {
+            let held = held_by(pod, &self.facts.budgets);
+            let (reason, message, since) = match (of_machine(pod), &held) {
+                (Some(known), _) => known,
+                (None, Some(held)) => (held.reason, budget_words(held.reason, &held.budgets), self.blocked_event(pod, accepted).map(|e| e.first)),
+                (None, None) => match self.told_of(pod, accepted) {
+                    Some(told) => told,
+                    None => continue,
+                },
+            };
+            status.blocked.push(BlockedPod {
+                pod: pod.key.to_string(),
+                reason: reason.as_str(),
+                budgets: held.map(|h| h.budgets.iter().map(|b| b.key.to_string()).collect()).unwrap_or_default(),
+                message,
+                since,
+                force_from: drain.forced_from(pod),
+            });
+        }
+        let blocked = status.blocked.len();
+        let is_blocked = |pod: &Pod| status.blocked.iter().any(|b| b.pod == pod.key.to_string());
+        let leaving = left.iter().filter(|pod| pod.deletion.is_some() && !is_blocked(pod)).count();
+        let count = left.len() + stuck.counts.unknown;
+        status.pods = Some(Pods { left: count, waiting: count.saturating_sub(blocked + leaving), blocked, leaving });
+        status.force_from = left.iter().filter_map(|pod| drain.forced_from(pod)).min();
+    }
+
+    /// When the present leader took the drain up: its accept, the change of leader or the last resume, as far as Lease and Events say.
+    fn take_up(&self, node: &Node, accepted: Moment) -> Moment {
+        let led = self.lease.and_then(|l| l.acquired).unwrap_or(accepted);
+        let resumed = self.events_of(node, accepted).filter(|e| e.reason == "Resumed").map(|e| e.last).max();
+        let taken = taken_up(accepted, led, led);
+        resumed.map_or(taken, |at| at.max(taken))
+    }
+
+    fn events_of<'a>(&'a self, node: &'a Node, accepted: Moment) -> impl Iterator<Item = &'a EventFacts> {
+        // Events have whole seconds.
+        let from = accepted.minus(seconds(1));
+        self.facts.events.iter().filter(move |e| e.subject == Subject::Node(node.name.clone()) && e.last >= from)
+    }
+
+    fn blocked_event(&self, pod: &Pod, accepted: Moment) -> Option<&EventFacts> {
+        let of_pod = |e: &&EventFacts| e.subject == Subject::Pod(pod.uid.clone()) && e.reason == "Blocked" && e.last >= accepted;
+        self.facts.events.iter().filter(of_pod).max_by_key(|e| e.last)
+    }
+
+    /// What the service has said of a pod that no budget holds: webhooks and the like. A pod that is terminating goes.
+    fn told_of(&self, pod: &Pod, accepted: Moment) -> Option<(BlockReason, String, Option<Moment>)> {
+        let event = self.blocked_event(pod, accepted).filter(|_| pod.deletion.is_none())?;
+        let (reason, message) = BlockReason::of_event(&event.message)?;
+        // The budgets were looked at just now: what was said of them is over.
+        let is_of_budgets = matches!(reason, BlockReason::Pdb | BlockReason::PdbLagging | BlockReason::TwoPdbs);
+        (!is_of_budgets).then(|| (reason, message.to_owned(), Some(event.first)))
+    }
+
+    fn hooks(&self, node: &Node, record: &Record, instance: &InstanceId) -> Vec<Hook> {
+        let accepted = record.accepted().unwrap_or(self.facts.now);
+        let owed = record.owed(instance);
+        let hook = |hook: &crate::domain::OwedHook| {
+            let both = format!("{}/{}", hook.key.group, hook.key.hook);
+            let kept = self.events_of(node, accepted).filter(|e| e.reason == "HookKeptOpen" && e.message.split([' ', ',']).any(|word| word == both));
+            Hook { group: hook.key.group.to_string(), name: hook.key.hook.to_string(), last_heartbeat: kept.map(|e| e.last).max() }
+        };
+        owed.iter().map(hook).collect()
+    }
+
+    fn last_events(&self, node: &Node, accepted: Moment) -> Vec<LastEvent> {
+        let mut last: BTreeMap<&str, &EventFacts> = BTreeMap::new();
+        for event in self.events_of(node, accepted).filter(|e| !SAID_OTHERWISE.contains(&e.reason.as_str())) {
+            let newest = last.entry(&event.reason).or_insert(event);
+            if event.last > newest.last {
+                *newest = event;
+            }
+        }
+        let mut events: Vec<LastEvent> = last.into_values().map(LastEvent::of).collect();
+        events.sort_by_key(|e| e.last);
+        events
+    }
+}
+
+impl Interruption {
+    fn of(taken: &Taken) -> Self {
+        Self { kind: taken.kind.map_or("unknown", crate::domain::Kind::as_str), time: taken.time, accepted: taken.accepted }
+    }
+}
+
+impl LastEvent {
+    fn of(event: &EventFacts) -> Self {
+        Self { reason: event.reason.clone(), warning: event.is_warning, message: event.message.clone(), last: event.last }
+    }
+}
+
+fn over(record: &Record, ours_stands: bool) -> String {
+    let Some(released) = record.released() else { return "Its drain is over.".to_owned() };
+    let rest = if ours_stands { " It stays cordoned until its instance goes." } else { "" };
+    format!("Its drain ended at {:.0} ({}).{rest}", released.at, released.outcome)
+}
+
+fn budget_words(reason: BlockReason, budgets: &[&crate::domain::Budget]) -> String {
+    match (reason, budgets) {
+        (BlockReason::TwoPdbs, _) => "The API evicts no pod that more than one budget counts.".to_owned(),
+        (BlockReason::PdbLagging, _) => "The budget's status is behind its spec.".to_owned(),
+        (_, [budget, ..]) => format!("{} healthy pods, {} needed", budget.healthy, budget.desired),
+        (_, []) => String::new(),
+    }
+}

@@ -1,0 +1,319 @@
+//! The report as a table for people.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use super::report::{BlockedPod, Hook, NodeStatus, Report, State};
+use crate::{
+    cli::paint::{Paint, Tone, fit},
+    domain::{Moment, MomentExt, seconds},
+};
+
+/// The longest that the column of nodes gets, so that a row has 80 columns.
+const NODE: usize = 24;
+/// The widths of the other columns: kind, since, pods, blocked, force in, time left.
+const WIDTHS: [usize; 6] = [14, 6, 5, 8, 8, 9];
+/// So many blocked pods of a node are listed, unless the node was named.
+const LISTED: usize = 5;
+
+/// How the report is shown.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Look {
+    pub(super) paint: Paint,
+    /// In columns; no line is longer.
+    pub(super) width: usize,
+    /// One node was asked for: everything is said of it.
+    pub(super) is_detailed: bool,
+}
+
+/// The report in lines.
+pub(super) fn text(report: &Report, look: Look) -> String {
+    let mut page = Page { look, now: report.time, lines: Vec::new() };
+    page.head(report);
+    if look.is_detailed {
+        for node in &report.nodes {
+            page.detail(node);
+        }
+    } else {
+        page.table(report);
+    }
+    for note in &report.notes {
+        page.wrapped(Tone::Caution, "", note);
+    }
+    page.lines.concat()
+}
+
+struct Page {
+    look: Look,
+    now: Moment,
+    lines: Vec<String>,
+}
+
+impl Page {
+    fn line(&mut self, tone: Option<Tone>, text: &str) {
+        let text = fit(text, self.look.width);
+        let text = text.trim_end();
+        let text = tone.map_or_else(|| text.to_owned(), |tone| self.look.paint.text(tone, text));
+        self.lines.push(text + "\n");
+    }
+
+    /// A sentence in as many lines as it needs.
+    fn wrapped(&mut self, tone: Tone, indent: &str, text: &str) {
+        let mut line = String::new();
+        for word in text.split_whitespace() {
+            if !line.is_empty() && indent.len() + line.chars().count() + 1 + word.chars().count() > self.look.width {
+                self.line(Some(tone), &format!("{indent}{line}"));
+                line.clear();
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line += word;
+        }
+        if !line.is_empty() {
+            self.line(Some(tone), &format!("{indent}{line}"));
+        }
+    }
+
+    fn head(&mut self, report: &Report) {
+        let leader = &report.leader;
+        match (&leader.lease, &leader.pod) {
+            (Some(lease), Some(pod)) => {
+                let since = leader.since.map(|at| format!(" for {}", self.age(at))).unwrap_or_default();
+                self.line(None, &format!("Leader: {pod}{since} (Lease {lease})"));
+            }
+            (Some(lease), None) => {
+                let renewed = leader.renewed.map(|at| format!(", last renewed {} ago", self.age(at))).unwrap_or_default();
+                self.line(Some(Tone::Bad), &format!("Leader: NOBODY leads (Lease {lease}{renewed})"));
+            }
+            (None, _) => self.line(Some(Tone::Bad), "Leader: no Lease was found"),
+        }
+        if report.paused {
+            self.line(Some(Tone::Caution), "Paused: ALL drains are paused. `sundown resume` ends it.");
+        }
+    }
+
+    fn age(&self, at: Moment) -> String {
+        compact(self.now.since_or_zero(at))
+    }
+
+    /// How long it is until then.
+    fn until(&self, at: Option<Moment>, none: &str) -> String {
+        match at {
+            None => none.to_owned(),
+            Some(at) if at <= self.now => "now".to_owned(),
+            Some(at) => compact(at.since_or_zero(self.now)),
+        }
+    }
+
+    fn table(&mut self, report: &Report) {
+        let names = short_names(report);
+        if report.nodes.is_empty() {
+            self.line(None, "No node is being drained.");
+        } else {
+            let widest = names.iter().map(|n| n.chars().count()).max().unwrap_or(0).clamp(4, NODE);
+            let heads = ["KIND", "SINCE", "PODS", "BLOCKED", "FORCE IN", "TIME LEFT"];
+            let cells = heads.into_iter().zip(WIDTHS).map(|(head, width)| format!(" {head:<width$}"));
+            let head = format!("{:<widest$}{}", "NODE", cells.collect::<String>());
+            self.line(None, "");
+            self.line(Some(Tone::Strong), &head);
+            for (node, name) in report.nodes.iter().zip(&names) {
+                self.row(node, name, widest);
+            }
+            self.line(None, "");
+            self.line(None, &total(report));
+        }
+        if !report.drained.is_empty() {
+            let count = report.drained.len();
+            let (is, its) = if count == 1 { ("1 node is", "its instance") } else { ("nodes are", "their instances") };
+            let many = if count == 1 { is.to_owned() } else { format!("{count} {is}") };
+            self.line(Some(Tone::Faint), &format!("{many} drained and cordoned until {its} go{}.", if count == 1 { "es" } else { "" }));
+        }
+    }
+
+    fn row(&mut self, node: &NodeStatus, name: &str, widest: usize) {
+        let since = node.since.map(|at| self.age(at)).unwrap_or_default();
+        let force = match node.state {
+            State::Paused => "paused".to_owned(),
+            State::RecordLost | State::NotDraining => String::new(),
+            State::Draining => self.until(node.force_from, "never"),
+        };
+        let left = if node.since.is_some() { self.until(node.deadline, "none") } else { String::new() };
+        let (pods, blocked) = node.pods.map_or_else(|| ("?".to_owned(), "?".to_owned()), |p| (p.left.to_string(), p.blocked.to_string()));
+        let is_blocked = node.pods.is_some_and(|p| p.blocked > 0);
+        let cells = [
+            (kinds(node), None),
+            (since, None),
+            (pods, None),
+            (blocked, is_blocked.then_some(Tone::Bad)),
+            (force.clone(), (force == "paused" || force == "now").then_some(Tone::Caution)),
+            (left.clone(), (left == "now").then_some(Tone::Bad)),
+        ];
+        let mut line = format!("{:<widest$}", fit(name, widest));
+        for ((cell, tone), width) in cells.into_iter().zip(WIDTHS) {
+            let padded = format!("{:<width$}", fit(&cell, width));
+            line = format!("{line} {}", tone.map_or(padded.clone(), |tone| self.look.paint.text(tone, &padded)));
+        }
+        // Narrow terminals: what is beyond is cut. A color in what is cut would be cut too.
+        let plain = WIDTHS.iter().sum::<usize>() + WIDTHS.len() + widest;
+        if plain > self.look.width {
+            let uncolored = Self { look: Look { paint: Paint::default(), width: usize::MAX, ..self.look }, now: self.now, lines: Vec::new() };
+            let mut all = uncolored;
+            all.row(node, name, widest);
+            let text = all.lines.concat();
+            self.line(None, text.lines().next().unwrap_or_default());
+        } else {
+            self.lines.push(line.trim_end().to_owned() + "\n");
+        }
+        self.under(node);
+    }
+
+    /// What stands under the row of a node.
+    fn under(&mut self, node: &NodeStatus) {
+        for remark in &node.remarks {
+            self.line(Some(Tone::Caution), &format!("  {remark}"));
+        }
+        for pod in node.blocked.iter().take(LISTED) {
+            let text = format!("  {}", self.blocked(pod));
+            self.line(Some(Tone::Bad), &text);
+        }
+        if node.blocked.len() > LISTED {
+            self.line(Some(Tone::Bad), &format!("  and {} more: sundown status {}", node.blocked.len() - LISTED, node.node));
+        }
+        for event in node.events.iter().filter(|e| e.warning) {
+            self.line(Some(Tone::Caution), &format!("  {}: {}", event.reason, event.message));
+        }
+        for hook in &node.hooks {
+            let text = format!("  hook {}", self.hook(hook));
+            self.line(Some(Tone::Faint), &text);
+        }
+    }
+
+    fn blocked(&self, pod: &BlockedPod) -> String {
+        let since = pod.since.map(|at| format!(" {}", self.age(at))).unwrap_or_default();
+        let budgets = if pod.budgets.is_empty() { String::new() } else { format!(" {}", pod.budgets.join(" ")) };
+        let message = if pod.message.is_empty() { String::new() } else { format!(" ({})", pod.message) };
+        format!("{}: {}{since}{budgets}{message}", pod.pod, pod.reason)
+    }
+
+    fn hook(&self, hook: &Hook) -> String {
+        let heartbeat = hook.last_heartbeat.map(|at| format!(", last known heartbeat {} ago", self.age(at))).unwrap_or_default();
+        format!("{}/{}{heartbeat}", hook.group, hook.name)
+    }
+
+    fn detail(&mut self, node: &NodeStatus) {
+        self.line(None, "");
+        let state = match node.state {
+            State::Draining => ("is being drained", None),
+            State::Paused => ("is being drained, and paused", Some(Tone::Caution)),
+            State::RecordLost => ("has lost its record", Some(Tone::Bad)),
+            State::NotDraining => ("is not being drained", None),
+        };
+        self.line(state.1.or(Some(Tone::Strong)), &format!("{} {}", node.node, state.0));
+        for remark in &node.remarks {
+            self.wrapped(Tone::Caution, "  ", remark);
+        }
+        if let Some(instance) = &node.instance {
+            self.fact("instance", instance);
+        }
+        for came in &node.interruptions {
+            let late = if came.accepted.since_or_zero(came.time) >= seconds(10) { ", late" } else { "" };
+            self.fact("came", &format!("{} at {:.0}", came.kind, came.time));
+            self.fact("accepted", &format!("{:.0}{late}", came.accepted));
+        }
+        if node.since.is_some() {
+            let when = |page: &Self, at: Option<Moment>, none: &str| match at {
+                Some(at) if at <= page.now => format!("{at:.0} (passed {} ago)", page.age(at)),
+                Some(at) => format!("{at:.0} (in {})", page.until(Some(at), "")),
+                None => none.to_owned(),
+            };
+            let deadline = when(self, node.deadline, "none");
+            self.fact("deadline", &deadline);
+            let force = when(self, node.force_from, "no pod is deleted by force");
+            self.fact("force from", &force);
+        }
+        match node.pods {
+            Some(pods) => {
+                let text = format!("{} left: {} blocked, {} leaving, {} waiting", pods.left, pods.blocked, pods.leaving, pods.waiting);
+                self.fact("pods", &text);
+            }
+            None if node.since.is_some() => self.fact("pods", "cannot be listed"),
+            None => {}
+        }
+        for hook in &node.hooks {
+            let text = self.hook(hook);
+            self.fact("hook", &text);
+        }
+        for pod in &node.blocked {
+            let force = pod.force_from.map(|at| format!("; force {}", self.until(Some(at), ""))).unwrap_or_default();
+            let text = format!("{}{force}", self.blocked(pod));
+            self.wrapped(Tone::Bad, "  blocked    ", &text);
+        }
+        for event in &node.events {
+            let text = format!("{} {} ago: {}", event.reason, self.age(event.last), event.message);
+            self.wrapped(if event.warning { Tone::Caution } else { Tone::Faint }, "  event      ", &text);
+        }
+    }
+
+    fn fact(&mut self, name: &str, text: &str) {
+        self.line(None, &format!("  {name:<10} {text}"));
+    }
+}
+
+/// The kinds of a node's interruptions, the first in full.
+fn kinds(node: &NodeStatus) -> String {
+    let all: BTreeSet<_> = node.interruptions.iter().map(|i| i.kind).collect();
+    match (node.interruptions.first(), all.len()) {
+        (None, _) => match node.state {
+            State::RecordLost => "record lost".to_owned(),
+            _ => String::new(),
+        },
+        (Some(first), 1) => first.kind.to_owned(),
+        (Some(first), many) => format!("{} +{}", fit(first.kind, 11), many - 1),
+    }
+}
+
+/// Names without their domain, where that still tells them apart.
+fn short_names(report: &Report) -> Vec<String> {
+    let full: Vec<&str> = report.nodes.iter().map(|n| n.node.as_str()).collect();
+    let short: Vec<&str> = full.iter().map(|name| name.split('.').next().unwrap_or(name)).collect();
+    let distinct: BTreeSet<_> = short.iter().collect();
+    let names = if distinct.len() == full.len() { short } else { full };
+    names.into_iter().map(str::to_owned).collect()
+}
+
+fn total(report: &Report) -> String {
+    let pods = report.nodes.iter().filter_map(|n| n.pods);
+    let (left, blocked) = pods.fold((0, 0), |(left, blocked), p| (left + p.left, blocked + p.blocked));
+    let nodes = match report.nodes.len() {
+        1 => "1 node is".to_owned(),
+        many => format!("{many} nodes are"),
+    };
+    let pods = if left == 1 { "1 pod is".to_owned() } else { format!("{left} pods are") };
+    format!("{nodes} being drained; {pods} left, {blocked} blocked.")
+}
+
+/// A duration in at most six characters: `45s`, `4m10s`, `3h12m`, `2d4h`.
+fn compact(duration: Duration) -> String {
+    let s = duration.as_secs();
+    let two = |big: u64, unit: &str, small: u64, of: &str| if small == 0 { format!("{big}{unit}") } else { format!("{big}{unit}{small}{of}") };
+    match s {
+        0..60 => format!("{s}s"),
+        60..3600 => two(s / 60, "m", s % 60, "s"),
+        3600..86_400 => two(s / 3600, "h", s / 60 % 60, "m"),
+        _ => two(s / 86_400, "d", s / 3600 % 24, "h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_six_characters_at_most() {
+        for (s, expected) in
+            [(0, "0s"), (59, "59s"), (60, "1m"), (250, "4m10s"), (3599, "59m59s"), (11_520, "3h12m"), (86_399, "23h59m"), (187_200, "2d4h")]
+        {
+            assert_eq!(compact(seconds(s)), expected);
+        }
+    }
+}
