@@ -11,6 +11,7 @@ use std::{
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use super::words::count as count_of;
 use crate::{
     controller::{TrialEntry, Would},
     domain::{Moment, MomentExt},
@@ -47,6 +48,16 @@ pub(super) enum NoTrial {
         path: String,
         /// Why.
         source: std::io::Error,
+    },
+    /// A file is of something else.
+    #[error(
+        "{path} is neither a trial's log nor another log of Sundown ({lines} read); give the file that --trial-log names, or what `kubectl logs` prints of the trial"
+    )]
+    OfSomethingElse {
+        /// Which.
+        path: String,
+        /// How many it has.
+        lines: String,
     },
     /// A line is of a version that is not known.
     #[error("line {line} was written by a newer Sundown (trial {version}); use that one's trial-report")]
@@ -94,10 +105,15 @@ struct OfKind {
 pub(super) fn main(args: &TrialReportArgs) -> anyhow::Result<ExitCode> {
     let mut text = String::new();
     for path in &args.files {
-        let read = |text: &mut String| {
-            if path == "-" { std::io::stdin().read_to_string(text).map(drop) } else { std::fs::read_to_string(path).map(|t| *text += &t) }
+        let read = || {
+            let mut text = String::new();
+            if path == "-" { std::io::stdin().read_to_string(&mut text).map(|_| text) } else { std::fs::read_to_string(path) }
         };
-        read(&mut text).map_err(|source| NoTrial::Read { path: path.clone(), source })?;
+        let of_file = read().map_err(|source| NoTrial::Read { path: path.clone(), source })?;
+        if let Some(lines) = lines_of_something_else(&of_file) {
+            return Err(NoTrial::OfSomethingElse { path: path.clone(), lines: count_of(lines, "line") }.into());
+        }
+        text += &of_file;
         text.push('\n');
     }
     let report = report(&text)?;
@@ -107,6 +123,14 @@ pub(super) fn main(args: &TrialReportArgs) -> anyhow::Result<ExitCode> {
     };
     std::io::stdout().write_all(printed.as_bytes())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// How many lines a text has that is no log of Sundown at all. An empty one is the log of a trial to which nothing came, and so may be one in which
+/// only the service speaks.
+fn lines_of_something_else(text: &str) -> Option<usize> {
+    let lines: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let is_ours = |line: &&str| line.contains("\"trial\":") || line.contains("sundown::");
+    (!lines.is_empty() && !lines.iter().any(is_ours)).then_some(lines.len())
 }
 
 fn report(text: &str) -> Result<Report, NoTrial> {
@@ -183,12 +207,12 @@ fn told(report: &Report) -> String {
         return "No event was recorded. See that the rules have the trial's queue as a target, and that the trial runs (its log says so).\n"
             .to_owned();
     };
-    let mut out = format!("{} events, {from:.0} to {to:.0}", report.events);
+    let mut out = format!("{}, {from:.0} to {to:.0}", count_of(report.events, "event"));
     if report.copies > 0 {
         write!(out, "; {} came more than once", report.copies).ok();
     }
     if report.other_lines > 0 {
-        write!(out, "; {} lines of other logs passed over", report.other_lines).ok();
+        write!(out, "; {} of other logs passed over", count_of(report.other_lines, "line")).ok();
     }
     out += "\n\n";
     writeln!(out, "{:<18}{:>6}{:>7}{:>10}{:>9}{:>9}   decided after (half, slowest)", "kind", "came", "drain", "complete", "nothing", "unread").ok();
@@ -283,6 +307,22 @@ mod tests {
         ] {
             assert!(text.contains(words), "{words} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_no_log_of_sundown_is_refused_and_a_log_without_events_is_not() {
+        for (text, lines) in [
+            ("", None),
+            ("\n \n", None),
+            (log().as_str(), None),
+            ("2026-01-05T09:00:00Z  INFO sundown::controller::service: Sundown runs.", None),
+            ("{\"a\":1}\n\nb", Some(2)),
+            ("apiVersion: v1", Some(1)),
+        ] {
+            assert_eq!(lines_of_something_else(text), lines, "{text}");
+        }
+        let said = NoTrial::OfSomethingElse { path: "f".to_owned(), lines: count_of(1, "line") }.to_string();
+        assert!(said.contains("f is neither") && said.contains("(1 line read)") && said.contains("--trial-log"), "{said}");
     }
 
     #[test]

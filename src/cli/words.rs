@@ -61,6 +61,11 @@ pub(super) fn told(error: &anyhow::Error) -> String {
     text
 }
 
+/// A number of things: `1 hook`, `2 hooks`.
+pub(super) fn count(number: usize, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::{Args as _, CommandFactory as _};
@@ -77,6 +82,11 @@ mod tests {
         let error = anyhow::Error::new(Repeats(std::io::Error::other("it is gone\n  here: secret"))).context("no server");
         assert_eq!(told(&error), "no server: cannot read it: it is gone");
         assert_eq!(told(&anyhow::anyhow!("two\nlines")), "two\nlines", "our own words");
+    }
+
+    #[test]
+    fn one_thing_is_told_in_the_singular() {
+        assert_eq!([0, 1, 2].map(|n| count(n, "hook")), ["0 hooks", "1 hook", "2 hooks"]);
     }
 
     #[test]

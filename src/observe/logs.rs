@@ -12,6 +12,8 @@ use tracing_subscriber::{
     prelude::*,
 };
 
+use super::json_lines::JsonLines;
+
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum LogFormat {
@@ -61,7 +63,7 @@ pub fn init(text: &str, format: LogFormat) -> Result<(), BadFilter> {
         LogFormat::Json => true,
     };
     let lines = fmt::layer().with_writer(std::io::stderr);
-    let lines = if json { lines.json().flatten_event(true).with_span_list(false).boxed() } else { lines.with_ansi(terminal).boxed() };
+    let lines = if json { lines.json().event_format(JsonLines).boxed() } else { lines.with_ansi(terminal).boxed() };
     // Only a second call in one process fails here (tests): the first one's subscriber stays.
     drop(tracing_subscriber::registry().with(lines).with(filter(text)?).try_init());
     Ok(())

@@ -2,6 +2,7 @@
 
 pub mod endpoints;
 mod health;
+mod json_lines;
 mod labels;
 pub mod logs;
 pub mod metrics;

@@ -291,3 +291,48 @@ async fn a_lease_that_cannot_be_had_is_told_before_anybody_waits_for_a_leader() 
     assert!(lease["says"].as_str().unwrap().contains("namespace nowhere does not exist"), "{lease}");
     assert!(lease["remedy"].as_str().unwrap().contains("--lease-namespace"), "{lease}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_that_has_nodes_here_and_no_tag_of_the_cluster_is_named_and_its_hooks_are_looked_at() {
+    let stage = sound(67).await;
+    // A group that somebody made by hand: its instances joined, and nothing is tagged.
+    let instances = stage.world.aws.create_group(GroupSpec { replace_after: None, ..GroupSpec::new("by-hand", 2) });
+    stage.world.aws.put_hook("by-hand", HookSpec::terminating("sundown").heartbeat_timeout(std::time::Duration::from_secs(30)));
+    for instance in &instances {
+        stage.world.join(instance);
+    }
+    // Its nodes are not ours to drain: their group is nobody's business here.
+    let karpenter = stage.world.aws.create_group(GroupSpec { replace_after: None, ..GroupSpec::new("other", 1) });
+    stage.world.join(&karpenter[0]);
+    let node = stage.node_of(&karpenter[0]);
+    stage.world.kube.edit("nodes", "", &node, |n| n["metadata"]["labels"]["karpenter.sh/nodepool"] = "default".into());
+
+    let report = stage.check(&["--receive"]).await;
+    let said: Vec<_> = report.findings.iter().filter(|f| f["point"] == "groups" && f["answer"] == "no").collect();
+    assert_eq!(said.len(), 1, "{:#?}", report.findings);
+    assert_eq!((&said[0]["about"], &said[0]["needed"]), (&json!("by-hand"), &json!(false)));
+    assert!(said[0]["says"].as_str().unwrap().starts_with("it has 2 nodes of this cluster"), "{}", said[0]);
+    let short = report.findings.iter().find(|f| f["point"] == "hook.timeout").expect("its hook is looked at");
+    assert_eq!(short["about"], "by-hand/sundown");
+    assert!(report.findings.iter().any(|f| f["point"] == "hook.heartbeat" && f["about"] == "by-hand/sundown"), "{:#?}", report.findings);
+    assert!(!report.findings.iter().any(|f| f["about"].as_str().unwrap().starts_with("other")), "{:#?}", report.findings);
+    // Without a name of the cluster the groups of its nodes are known all the same.
+    let nameless = stage.check_with(&["--receive"], &[("SUNDOWN_CLUSTER_NAME", "")]).await;
+    assert_eq!(nameless.at("groups")["answer"], "cannot-tell");
+    assert!(nameless.findings.iter().any(|f| f["about"] == "asg/drain"), "{:#?}", nameless.findings);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn that_there_are_no_credentials_is_said_once() {
+    let stage = sound(68).await;
+    let none = [("AWS_ACCESS_KEY_ID", ""), ("AWS_SECRET_ACCESS_KEY", "")];
+    let report = stage.check_with(&["--receive"], &none).await;
+    let missing: Vec<_> = report.findings.iter().filter(|f| f["answer"] == "no").map(|f| f["point"].as_str().unwrap()).collect();
+    assert_eq!((missing, report.code), (vec!["credentials"], Some(1)), "{:#?}", report.findings);
+    assert!(report.at("credentials")["says"].as_str().unwrap().contains("were not asked about"), "{}", report.at("credentials"));
+    assert_eq!((&report.at("rights")["answer"], &report.at("clock")["answer"]), (&json!("yes"), &json!("cannot-tell")));
+    // For people it is the last line before the sum.
+    let said = stage.tool_with(&["check", "--receive"], &none).await;
+    let lines: Vec<_> = said.out.lines().filter(|line| !line.is_empty() && !line.contains("->")).collect();
+    assert!(lines[lines.len() - 2].starts_with("NO   credentials"), "{}", said.out);
+}

@@ -56,7 +56,9 @@ async fn imds_mode_is_told_in_the_first_line_and_beside_the_values() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_from_nth_cannot_read_ends_with_code_2() {
-    for (file, words) in [("/nowhere/values.yaml".to_owned(), "/nowhere/values.yaml"), (fixture("flags.txt"), "helm get values")] {
+    for (file, words) in
+        [("/nowhere/values.yaml".to_owned(), "/nowhere/values.yaml"), (fixture("flags.txt"), "helm get values"), ("/dev/null".to_owned(), "is empty")]
+    {
         let said = asked(&["from-nth", &file]).await;
         assert_eq!(said.code, Some(2), "{} {}", said.out, said.err);
         assert!(said.err.contains(words), "{}", said.err);
@@ -120,6 +122,12 @@ async fn a_report_of_what_is_not_there_ends_with_code_2() {
     let said = asked(&["trial-report", "/nowhere/trial.log"]).await;
     assert_eq!(said.code, Some(2));
     assert!(said.err.contains("/nowhere/trial.log") && said.err.contains("--trial-log"), "{}", said.err);
+    let other = fixture("large.yaml");
+    let said = asked(&["trial-report", &other]).await;
+    assert!(said.code == Some(2) && said.err.contains(&other) && said.err.contains("neither a trial's log"), "{} {}", said.out, said.err);
+    // To a trial nothing may have come yet.
+    let said = asked(&["trial-report", "/dev/null"]).await;
+    assert!(said.code == Some(0) && said.out.contains("No event was recorded"), "{} {}", said.out, said.err);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,6 +14,7 @@ use kube::{
 
 use super::finding::Finding;
 use crate::{
+    cli::words::count,
     cluster::{LEASE_VERBS, Right, Target, rights},
     config::{Config, ForceAfter},
     domain::{PAUSE, seconds, with_causes},
@@ -144,7 +145,11 @@ pub(super) fn judge_pods(own: &Own<'_>, pods: &[Stranger]) -> Vec<Finding> {
     let robbers: Vec<_> = living().filter(|p| own.names_our_queue(p) && !own.is_ours(p)).collect();
     let mut found = Vec::new();
     for (workload, pods) in by_workload(&robbers) {
-        let says = format!("{pods} pods of it receive from our queue: each takes messages that the other needs");
+        let says = format!(
+            "{} of it {} from our queue: each takes messages that the other needs",
+            count(pods, "pod"),
+            if pods == 1 { "receives" } else { "receive" }
+        );
         let remedy = "one queue belongs to one reader: give it another, a second target of the same rules, or take it away";
         found.push(Finding::no("handlers", workload, says, remedy));
     }

@@ -4,7 +4,10 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::aws::{AwsError, Outcome};
+use crate::{
+    aws::{AwsError, Outcome},
+    cli::paint::{Paint, Tone},
+};
 
 /// The answer of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -57,6 +60,16 @@ impl Finding {
     /// It is advice: Sundown works without it.
     pub(super) fn advice(self) -> Self {
         Self { needed: false, ..self }
+    }
+
+    /// How much it matters: 0 as it should be, 1 not known, 2 advice, 3 missing.
+    const fn weight(&self) -> u8 {
+        match (self.answer, self.needed) {
+            (Answer::Yes, _) => 0,
+            (Answer::CannotTell, _) => 1,
+            (Answer::No, false) => 2,
+            (Answer::No, true) => 3,
+        }
     }
 
     /// What a call that failed says of this point.
@@ -139,16 +152,20 @@ impl Report {
         writeln!(out)
     }
 
-    pub(super) fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
-        for finding in &self.findings {
-            let mark = match (finding.answer, finding.needed) {
-                (Answer::Yes, _) => "yes",
-                (Answer::No, true) => "NO",
-                (Answer::No, false) => "no",
-                (Answer::CannotTell, _) => "?",
+    /// What is missing comes last, where a person looks first.
+    pub(super) fn write_text(&self, out: &mut impl Write, paint: Paint) -> io::Result<()> {
+        let mut findings: Vec<&Finding> = self.findings.iter().collect();
+        findings.sort_by_key(|finding| finding.weight());
+        for finding in findings {
+            let (mark, tone) = match finding.weight() {
+                0 => ("yes", Tone::Good),
+                1 => ("?", Tone::Faint),
+                2 => ("no", Tone::Caution),
+                _ => ("NO", Tone::Bad),
             };
+            let mark = paint.text(tone, &format!("{mark:<4}"));
             let about = if finding.about.is_empty() { String::new() } else { format!("{}: ", finding.about) };
-            writeln!(out, "{mark:<4} {:<20} {about}{}", finding.point, finding.says)?;
+            writeln!(out, "{mark} {:<20} {about}{}", finding.point, finding.says)?;
             if let Some(remedy) = &finding.remedy {
                 writeln!(out, "{:<25} -> {remedy}", "")?;
             }
@@ -180,10 +197,35 @@ mod tests {
     }
 
     #[test]
+    fn what_is_missing_is_told_last_and_in_color_and_json_keeps_the_order_of_the_questions() {
+        let missing = || Finding::no("queue.delete", "q", "denied", "allow it");
+        let findings = vec![
+            missing(),
+            Finding::yes("queue", "q", "it is there"),
+            missing().advice(),
+            Finding::cannot_tell("rule", "r", "denied", "allow it"),
+            Finding::yes("rules", "q", "all"),
+        ];
+        let report = Report::of(findings);
+        let text = |paint| {
+            let mut text = Vec::new();
+            report.write_text(&mut text, paint).unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        let plain = text(Paint::new(false));
+        let marks: Vec<_> = plain.lines().filter(|l| !l.contains("->")).filter_map(|l| l.split(' ').next()).collect();
+        assert_eq!(marks, ["yes", "yes", "?", "no", "NO", "", "2"], "{plain}");
+        let colored = text(Paint::new(true));
+        assert!(colored.contains("\x1b[1;31mNO  \x1b[0m queue.delete") && colored.contains("\x1b[32myes \x1b[0m"), "{colored}");
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!((&json["findings"][0]["answer"], &json["findings"][4]["point"]), (&"no".into(), &"rules".into()));
+    }
+
+    #[test]
     fn a_report_is_told_in_lines_and_as_json() {
         let report = Report::of(vec![Finding::yes("queue", "q", "it is there"), Finding::no("rights", "", "denied", "allow it").advice()]);
         let mut text = Vec::new();
-        report.write_text(&mut text).unwrap();
+        report.write_text(&mut text, Paint::new(false)).unwrap();
         let text = String::from_utf8(text).unwrap();
         assert!(text.starts_with("yes  queue                q: it is there\nno   rights               denied\n"), "{text}");
         assert!(text.contains("-> allow it\n") && text.ends_with("1 yes, 0 NO, 1 no (advice: it works without), 0 ? (cannot tell)\n"), "{text}");

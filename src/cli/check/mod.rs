@@ -5,6 +5,7 @@
 
 mod cluster;
 mod finding;
+mod groups;
 mod hooks;
 mod lease;
 mod network;
@@ -18,18 +19,29 @@ use self::{
     cluster::Own,
     finding::{Answer, Finding, Report},
 };
-use super::people::{block_on, uuid};
+use super::{
+    paint::Paint,
+    people::{block_on, uuid},
+    words::count,
+};
 use crate::{
     aws::{self, Advice, AwsError, ByteLimit, Clients, Group, GroupFilter, Hosts, Outcome, Proxy, Queue, Receipt},
-    cluster::{ConnectOptions, connect},
+    cluster::{Cluster, ConnectOptions, KeepLabels, connect, list_nodes},
     config::{Config, ConfigError, RunArgs},
-    controller::{Clock, Random},
-    domain::{InstanceId, seconds, with_causes},
+    controller::{Clock, Random, Spawner},
+    domain::{GroupName, InstanceId, seconds, with_causes},
     observe::webhook::Secret,
 };
 
 /// An instance that does not exist: to ask for it tells whether one may ask.
 const NOBODY: &str = "i-00000000000000000";
+
+/// So many nodes' instances are asked about, to find their groups…
+const MOST_NODES: usize = 2000;
+/// …so many with one call…
+const DESCRIBED_AT_ONCE: usize = 200;
+/// …and so many groups without a tag are looked at.
+const MOST_GROUPS: usize = 50;
 
 /// The flags of `sundown check`: those of `sundown run`, and these.
 #[derive(Debug, Clone, Args)]
@@ -63,7 +75,7 @@ pub(super) fn main(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let report = block_on(check(args, config))?;
     let mut out = std::io::stdout().lock();
     match args.output {
-        Output::Text => report.write_text(&mut out)?,
+        Output::Text => report.write_text(&mut out, Paint::of_stdout())?,
         Output::Json => report.write_json(&mut out)?,
     }
     Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -94,15 +106,20 @@ impl Check<'_> {
     async fn run(mut self, hosts: &Hosts, proxy: &Proxy) -> Vec<Finding> {
         let given = std::env::var("AWS_CONTAINER_CREDENTIALS_FULL_URI").ok();
         self.found.push(network::judge_proxy(proxy, given.as_deref()));
-        self.identity().await;
-        for url in self.config.queue.urls.clone() {
-            let queue = self.clients.queue(&url.url);
-            self.queue(&queue).await;
+        let has_credentials = self.identity().await;
+        if has_credentials {
+            for url in self.config.queue.urls.clone() {
+                let queue = self.clients.queue(&url.url);
+                self.queue(&queue).await;
+            }
+            self.dead_letters().await;
+            self.instances().await;
         }
-        self.dead_letters().await;
-        self.instances().await;
-        self.groups().await;
-        self.cluster().await;
+        let client = self.reach_cluster().await;
+        if has_credentials {
+            self.groups(client.as_ref()).await;
+        }
+        self.cluster(client).await;
         for origin in hosts.all() {
             self.found.push(network::look_up(&origin, proxy).await);
         }
@@ -123,13 +140,21 @@ impl Check<'_> {
         }
     }
 
-    async fn identity(&mut self) {
+    /// Whose the credentials are. `false`: there are none that AWS takes, and every other call of AWS would only say so again.
+    async fn identity(&mut self) -> bool {
         const POINT: &str = "credentials";
         let region = self.clients.region().unwrap_or_default().to_owned();
-        self.found.push(match self.clients.identity().await {
-            Ok(identity) => Finding::yes(POINT, "", format!("{} of account {}, region {region}", identity.arn, identity.account)),
-            Err(error) => Finding::of_error(POINT, "", &error),
-        });
+        let (finding, has_any) = match self.clients.identity().await {
+            Ok(identity) => (Finding::yes(POINT, "", format!("{} of account {}, region {region}", identity.arn, identity.account)), true),
+            Err(error) if is_without_credentials(&error) => {
+                let finding = Finding::of_error(POINT, "", &error);
+                let says = format!("{}; queues, instances, groups and hooks were not asked about", finding.says);
+                (Finding { says, ..finding }, false)
+            }
+            Err(error) => (Finding::of_error(POINT, "", &error), true),
+        };
+        self.found.push(finding);
+        has_any
     }
 
     async fn queue(&mut self, queue: &Queue) {
@@ -147,7 +172,8 @@ impl Check<'_> {
         };
         if !attributes.is_empty() {
             let count = |name: &str| attributes.get(name).cloned().unwrap_or_default();
-            let says = format!("{} messages, {} in flight", count("ApproximateNumberOfMessages"), count("ApproximateNumberOfMessagesNotVisible"));
+            let messages = super::words::count(count("ApproximateNumberOfMessages").parse().unwrap_or(0), "message");
+            let says = format!("{messages}, {} in flight", count("ApproximateNumberOfMessagesNotVisible"));
             self.found.push(Finding::yes("queue", &name, says));
             self.found.extend(queue::judge(&name, &attributes));
             self.redrive(queue, &attributes).await;
@@ -161,7 +187,10 @@ impl Check<'_> {
             // Visible again at once.
             let answer = queue.receive(1, seconds(0), seconds(0), &ByteLimit::default()).await;
             self.found.push(match answer {
-                Ok(messages) => Finding::yes("queue.receive", &name, format!("allowed ({} messages were looked at and put back)", messages.len())),
+                Ok(messages) => {
+                    let says = format!("allowed ({} looked at and put back)", count(messages.len(), "message"));
+                    Finding::yes("queue.receive", &name, says)
+                }
                 Err(error) => Finding::of_error("queue.receive", &name, &error),
             });
         }
@@ -186,7 +215,7 @@ impl Check<'_> {
         for url in self.config.queue.dead.clone() {
             let queue = self.clients.queue(&url.url);
             self.found.push(match queue.attributes().await {
-                Ok(attributes) => Finding::yes(POINT, queue.name(), format!("{} messages", attributes.visible)),
+                Ok(attributes) => Finding::yes(POINT, queue.name(), count(usize::try_from(attributes.visible).unwrap_or(usize::MAX), "message")),
                 // Drains do not need it.
                 Err(error) => Finding::of_error(POINT, queue.name(), &error).advice(),
             });
@@ -233,31 +262,43 @@ impl Check<'_> {
         });
     }
 
-    async fn groups(&mut self) {
+    /// The groups of this cluster, by their tags and by the nodes that they have in it, and their hooks.
+    async fn groups(&mut self, client: Option<&kube::Client>) {
         const POINT: &str = "groups";
-        let Some(cluster) = self.config.ours.cluster_name.clone() else {
+        let with_nodes = match client {
+            Some(client) => self.groups_with_nodes(client).await,
+            None => BTreeMap::new(),
+        };
+        let mut groups = Vec::new();
+        if let Some(cluster) = self.config.ours.cluster_name.clone() {
+            groups = match self.tagged(&cluster).await {
+                Ok(groups) => groups,
+                Err(error) => {
+                    self.found.push(Finding::of_error(POINT, cluster, &error));
+                    return;
+                }
+            };
+            let tagged: Vec<GroupName> = groups.iter().map(|g| g.group.clone()).collect();
+            self.found.extend(groups::judge(&cluster, &tagged, &with_nodes));
+        } else {
             let says = "without --cluster-name nobody knows which groups are ours: hooks of instances that never became nodes time out";
             self.found.push(Finding::cannot_tell(POINT, "", says, "give --cluster-name (SUNDOWN_CLUSTER_NAME)"));
-            return;
-        };
-        let groups = match self.tagged(&cluster).await {
-            Ok(groups) => groups,
-            Err(error) => {
-                self.found.push(Finding::of_error(POINT, cluster, &error));
-                return;
+        }
+        for name in with_nodes.keys().take(MOST_GROUPS) {
+            if groups.iter().any(|g| g.group == *name) {
+                continue;
             }
-        };
+            match self.clients.autoscaling().group(name).await {
+                Ok(group) => groups.extend(group),
+                Err(error) => {
+                    self.found.push(Finding::of_error(POINT, name.as_str(), &error));
+                    break;
+                }
+            }
+        }
         if groups.is_empty() {
-            let says = format!("no group has the tag kubernetes.io/cluster/{cluster} or eks:cluster-name={cluster}");
-            self.found.push(Finding::no(
-                POINT,
-                &cluster,
-                says,
-                "look at --cluster-name and the region, or tag the groups: the role may answer the hooks of tagged ones only",
-            ));
             return;
         }
-        self.found.push(Finding::yes(POINT, cluster, format!("{} Auto Scaling groups are tagged for it", groups.len())));
         for group in &groups {
             if !self.group(group).await {
                 return;
@@ -265,6 +306,29 @@ impl Check<'_> {
         }
         let simple = self.clients.autoscaling().simple_scaling().await;
         self.found.extend(hooks::scaling(&groups, &simple));
+    }
+
+    /// The groups of the nodes that are ours to drain, with how many nodes each has. What cannot be asked is said by other points.
+    async fn groups_with_nodes(&mut self, client: &kube::Client) -> BTreeMap<GroupName, usize> {
+        let cluster = Cluster::plain(client.clone(), Clock::system(), self.random.clone(), Spawner::new());
+        let selector = &self.config.ours.nodes;
+        let nodes = match list_nodes(&cluster, &KeepLabels::of(selector)).await {
+            Ok(nodes) => nodes,
+            Err(error) => {
+                let says = format!("the groups of the cluster's nodes are not known: {error}");
+                self.found.push(Finding::cannot_tell("groups", "", says, "see the points `kubernetes` and `rights`"));
+                return BTreeMap::new();
+            }
+        };
+        let ours = nodes.into_iter().filter(|node| selector.matches(&node.labels) && !node.ignored());
+        let instances: Vec<InstanceId> = ours.filter_map(|node| node.instance).take(MOST_NODES).collect();
+        let mut facts = Vec::new();
+        for batch in instances.chunks(DESCRIBED_AT_ONCE) {
+            // The point `instances` says why, where that is not allowed.
+            let Ok(described) = self.clients.ec2().describe_instances(batch).await else { break };
+            facts.extend(described);
+        }
+        groups::of_instances(&facts)
     }
 
     async fn tagged(&self, cluster: &str) -> Result<Vec<Group>, AwsError> {
@@ -301,7 +365,8 @@ impl Check<'_> {
         true
     }
 
-    async fn cluster(&mut self) {
+    /// A client for an API server that answers.
+    async fn reach_cluster(&mut self) -> Option<kube::Client> {
         let kube = &self.config.kube;
         let options = ConnectOptions { kubeconfig: kube.kubeconfig.clone(), context: kube.context.clone() };
         let client = match connect(&options).await {
@@ -309,15 +374,17 @@ impl Check<'_> {
             Err(error) => {
                 let remedy = "give --kubeconfig, or run it in a pod: kubectl exec deploy/sundown -- /usr/local/bin/sundown check";
                 self.found.push(Finding::no("kubernetes", "", with_causes(&error), remedy));
-                return self.without_leader();
+                return None;
             }
         };
         let reached = cluster::reach(&client).await;
         let is_there = reached.answer == finding::Answer::Yes;
         self.found.push(reached);
-        if !is_there {
-            return self.without_leader();
-        }
+        is_there.then_some(client)
+    }
+
+    async fn cluster(&mut self, client: Option<kube::Client>) {
+        let Some(client) = client else { return self.without_leader() };
         let answers = cluster::ask_rights(&client, cluster::needed(&self.config)).await;
         self.found.extend(cluster::judge_rights(&answers));
         let pods = cluster::list_pods(&client).await;
@@ -384,6 +451,11 @@ impl Check<'_> {
             self.found.push(Finding::cannot_tell("queue.receive", "", says, "ask the queue itself with --receive"));
         }
     }
+}
+
+/// The SDK found no credentials, or AWS does not know them.
+fn is_without_credentials(error: &AwsError) -> bool {
+    error.outcome() == Outcome::Credentials
 }
 
 /// There is no way to it, for this call or the next.

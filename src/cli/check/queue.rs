@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::finding::Finding;
 use crate::{
     aws::{AwsError, EntryFailure, RuleFacts},
+    cli::words::count,
     config::duration_text,
 };
 
@@ -34,13 +35,27 @@ pub(super) struct Senders {
     pub(super) event_bridge: bool,
     /// From these rules only: names, or patterns with wildcards.
     pub(super) rules: BTreeSet<String>,
-    /// Somebody is denied it.
-    pub(super) denies: bool,
+    /// What a Deny says of others.
+    pub(super) others: Others,
+}
+
+/// What a policy says of those who are no AWS service, by its statements that deny sqs:SendMessage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) enum Others {
+    /// No statement denies it.
+    #[default]
+    NotDenied,
+    /// A statement denies it under a condition that does not tell people from services.
+    Unclear,
+    /// A statement denies it to principals, or to all that are no AWS service.
+    Denied,
+    /// A statement denies it to everybody: no event arrives either.
+    EverybodyDenied,
 }
 
 /// What the attributes of a queue say, but for its redrive policy.
 pub(super) fn judge(name: &str, attributes: &BTreeMap<String, String>) -> Vec<Finding> {
-    vec![retention(name, attributes), encryption(name, attributes), policy(name, &senders(attributes)), locked(name, &senders(attributes))]
+    vec![retention(name, attributes), encryption(name, attributes), policy(name, &senders(attributes)), locked(name, senders(attributes).others)]
 }
 
 fn seconds(attributes: &BTreeMap<String, String>, name: &str) -> Option<Duration> {
@@ -77,6 +92,10 @@ fn encryption(name: &str, attributes: &BTreeMap<String, String>) -> Finding {
 
 fn policy(name: &str, senders: &Senders) -> Finding {
     const POINT: &str = "queue.policy";
+    if senders.others == Others::EverybodyDenied {
+        let says = "its policy denies sqs:SendMessage to everybody, EventBridge too";
+        return Finding::no(POINT, name, says, "add a condition to the Deny: BoolIfExists aws:PrincipalIsAWSService false");
+    }
     match (senders.event_bridge, senders.rules.is_empty()) {
         (false, _) => {
             let says = "its policy does not let EventBridge send to it";
@@ -93,13 +112,20 @@ fn policy(name: &str, senders: &Senders) -> Finding {
     }
 }
 
-fn locked(name: &str, senders: &Senders) -> Finding {
+fn locked(name: &str, others: Others) -> Finding {
     const POINT: &str = "queue.senders";
-    if senders.denies {
-        return Finding::yes(POINT, name, "its policy denies sqs:SendMessage to others");
+    const REMEDY: &str = "deny sqs:SendMessage to principals that are no AWS service (BoolIfExists aws:PrincipalIsAWSService false)";
+    match others {
+        Others::Denied | Others::EverybodyDenied => Finding::yes(POINT, name, "its policy denies sqs:SendMessage to others"),
+        Others::Unclear => {
+            let says = "its policy denies sqs:SendMessage under conditions that do not prove that people are kept out";
+            Finding::cannot_tell(POINT, name, says, REMEDY).advice()
+        }
+        Others::NotDenied => {
+            let says = "its policy denies nobody: in its own account whoever has sqs:SendMessage can have nodes drained";
+            Finding::no(POINT, name, says, REMEDY).advice()
+        }
     }
-    let says = "its policy denies nobody: in its own account whoever has sqs:SendMessage can have nodes drained";
-    Finding::no(POINT, name, says, "deny sqs:SendMessage to principals that are no AWS service (aws:PrincipalIsAWSService)").advice()
 }
 
 /// One or many, as JSON policies write both.
@@ -109,6 +135,12 @@ fn each(value: Option<&Value>) -> Vec<&Value> {
         Some(one) => vec![one],
         None => Vec::new(),
     }
+}
+
+/// The values of a condition; `true` and `false` may stand without quotes.
+fn texts(values: &Value) -> Vec<&str> {
+    let text = |value: &'_ Value| value.as_bool().map(|b| if b { "true" } else { "false" });
+    each(Some(values)).into_iter().filter_map(|value| value.as_str().or_else(|| text(value))).collect()
 }
 
 fn words(value: Option<&Value>) -> Vec<&str> {
@@ -131,8 +163,7 @@ pub(super) fn senders(attributes: &BTreeMap<String, String>) -> Senders {
         let everybody = principal.and_then(Value::as_str) == Some("*") || words(principal.and_then(|p| p.get("AWS"))).contains(&"*");
         let service = words(principal.and_then(|p| p.get("Service"))).contains(&EVENT_BRIDGE);
         match statement.get("Effect").and_then(Value::as_str) {
-            // One that only asks for TLS keeps nobody out.
-            Some("Deny") if everybody && !has_condition(statement, "aws:SecureTransport") => senders.denies = true,
+            Some("Deny") => senders.others = senders.others.max(denied(statement, everybody)),
             Some("Allow") if service || everybody => {
                 senders.event_bridge = true;
                 senders.rules.extend(conditions(statement, "aws:SourceArn").into_iter().map(|arn| rule_name(arn).to_owned()));
@@ -143,14 +174,56 @@ pub(super) fn senders(attributes: &BTreeMap<String, String>) -> Senders {
     senders
 }
 
+/// Whom a Deny keeps out.
+///
+/// All conditions of a statement must hold for it to apply. So one that names who is let through proves something only where no other
+/// condition narrows the Deny further.
+fn denied(statement: &Value, everybody: bool) -> Others {
+    let conditions = all_conditions(statement);
+    let is_tls = |(_, key, _): &(&str, &str, Vec<&str>)| key.eq_ignore_ascii_case("aws:SecureTransport");
+    if conditions.iter().any(is_tls) {
+        // One that only asks for TLS keeps nobody out.
+        return Others::NotDenied;
+    }
+    let lets_some_through = statement.get("NotPrincipal").is_some();
+    if !everybody && !lets_some_through {
+        // It is about certain principals: the others are not denied by it.
+        return Others::NotDenied;
+    }
+    match conditions.as_slice() {
+        [] if lets_some_through => Others::Denied,
+        [] => Others::EverybodyDenied,
+        all if all.iter().all(|(operator, key, values)| keeps_people_out(operator, key, values)) => Others::Denied,
+        _ => Others::Unclear,
+    }
+}
+
+/// Whether a condition holds for every person and role but those that it names.
+fn keeps_people_out(operator: &str, key: &str, values: &[&str]) -> bool {
+    let operator = operator.to_ascii_lowercase();
+    let operator = operator.strip_suffix("ifexists").unwrap_or(&operator);
+    let is = |name: &str| key.eq_ignore_ascii_case(name);
+    if is("aws:PrincipalIsAWSService") {
+        return operator == "bool" && values == ["false"];
+    }
+    // By principal: all but those named.
+    let is_negated = matches!(operator, "arnnotlike" | "arnnotequals" | "stringnotlike" | "stringnotequals");
+    // A pattern for all principals, or all roles of an account, keeps nobody of it out.
+    let is_wide = |pattern: &&str| pattern.ends_with(":root") || pattern.rsplit([':', '/']).next() == Some("*");
+    is("aws:PrincipalArn") && is_negated && !values.is_empty() && !values.iter().any(is_wide)
+}
+
+/// Operator, key and values of each condition of a statement.
+fn all_conditions(statement: &Value) -> Vec<(&str, &str, Vec<&str>)> {
+    let operators = statement.get("Condition").and_then(Value::as_object).into_iter().flatten();
+    let keys = operators.filter_map(|(operator, keys)| Some((operator.as_str(), keys.as_object()?)));
+    keys.flat_map(|(operator, keys)| keys.iter().map(move |(key, values)| (operator, key.as_str(), texts(values)))).collect()
+}
+
 fn conditions<'a>(statement: &'a Value, key: &str) -> Vec<&'a str> {
     let operators = statement.get("Condition").and_then(Value::as_object).into_iter().flat_map(serde_json::Map::values);
     let keys = operators.filter_map(Value::as_object).flatten().filter(|(name, _)| name.eq_ignore_ascii_case(key));
     keys.flat_map(|(_, value)| words(Some(value))).collect()
-}
-
-fn has_condition(statement: &Value, key: &str) -> bool {
-    !conditions(statement, key).is_empty()
 }
 
 /// `arn:aws:events:REGION:ACCOUNT:rule/NAME`
@@ -281,7 +354,7 @@ pub(super) fn coverage(name: &str, queue_arn: &str, rules: &[RuleFacts]) -> Find
     ];
     let missing: Vec<_> = wanted.into_iter().filter(|t| !brought.contains(*t)).collect();
     if missing.is_empty() {
-        return Finding::yes(POINT, name, format!("{} rules bring what is acted on", rules.iter().filter(brings).count()));
+        return Finding::yes(POINT, name, format!("what is acted on is brought by {}", count(rules.iter().filter(brings).count(), "rule")));
     }
     Finding::no(POINT, name, format!("no rule brings `{}`", missing.join("` nor `")), "add the rule, unless that is meant").advice()
 }

@@ -9,21 +9,25 @@ mod tests;
 use std::{io::Write, process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
-use clap::{ArgGroup, Args};
+use clap::{ArgGroup, Args, ValueEnum};
+use serde::Serialize;
 use tokio::time::Instant;
 
 use self::plan::{Removal, Step, Wish, fate, plan, remarks, removals};
-use super::people::{advised, block_on, connect};
+use super::{
+    people::{advised, block_on, connect},
+    words::count,
+};
 use crate::{
     aws::{AutoScaling, AwsError, Group, GroupFilter, Outcome},
     config::{AwsArgs, duration_text, parse_duration},
-    domain::{GroupName, seconds},
+    domain::{GroupName, HookName, seconds},
 };
 
 /// How often it is looked whether an instance still waits.
 const LOOK: Duration = seconds(10);
-/// Groups without a hook, for cron.
-const LACKING: u8 = 2;
+/// Groups without a hook, for cron. (2 is a command line that is wrong.)
+const LACKING: u8 = 3;
 
 /// The flags of `sundown enroll`.
 #[derive(Debug, Clone, Args)]
@@ -38,7 +42,7 @@ pub(super) struct EnrollArgs {
     /// Do it. Without this it is only told what would be done
     #[arg(long, conflicts_with = "check")]
     yes: bool,
-    /// Change nothing; exit with 2 if a group lacks its hook or has it with other settings
+    /// Change nothing; exit with 3 if a group lacks its hook or has it with other settings
     #[arg(long)]
     check: bool,
     /// A hook for launches too. For those who name it in `--lifecycle-hook`: it is answered at once
@@ -63,8 +67,20 @@ pub(super) struct EnrollArgs {
     /// With --remove: although instances wait
     #[arg(long, requires = "remove", conflicts_with = "wait")]
     now: bool,
+    /// What is printed
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
     #[command(flatten)]
     aws: AwsArgs,
+}
+
+/// What is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// A line for each hook, as it is done.
+    Text,
+    /// All of it as JSON, at the end.
+    Json,
 }
 
 fn heartbeat(text: &str) -> Result<Duration, String> {
@@ -78,7 +94,7 @@ fn hook_name(text: &str) -> Result<String, String> {
 }
 
 /// What a run came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 struct Tally {
     /// Hooks that are to be made, changed or removed.
     open: usize,
@@ -88,12 +104,26 @@ struct Tally {
     failed: usize,
 }
 
-/// Enrolls, or removes. 0: done, or nothing to do; 1: something was refused or failed; 2 with --check: a group lacks its hook.
+/// One hook of one group, for programs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Row {
+    group: GroupName,
+    /// `None`: the group itself could not be asked about, or has no hook to remove.
+    hook: Option<HookName>,
+    /// `add`, `change`, `keep`, `leave`, `remove`, `refuse`, or `fail`.
+    step: &'static str,
+    /// The same for people.
+    says: String,
+    /// It was done.
+    done: bool,
+}
+
+/// Enrolls, or removes. 0: done, or nothing to do; 1: something was refused or failed; 3 with --check: a group lacks its hook.
 pub(super) fn main(args: &EnrollArgs) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout();
     block_on(async move {
         let clients = connect(&args.aws, None).await?;
-        Enrolling { args, scaling: clients.autoscaling(), out: &mut out }.run().await
+        Enrolling { args, scaling: clients.autoscaling(), out: &mut out, rows: Vec::new() }.run().await
     })
 }
 
@@ -101,6 +131,7 @@ struct Enrolling<'a, W> {
     args: &'a EnrollArgs,
     scaling: &'a AutoScaling,
     out: &'a mut W,
+    rows: Vec<Row>,
 }
 
 impl<W: Write> Enrolling<'_, W> {
@@ -111,9 +142,13 @@ impl<W: Write> Enrolling<'_, W> {
         if open > 0 && !self.args.yes && !self.args.check {
             self.say("Nothing was changed: --yes does it.")?;
         } else if done > 0 {
-            self.say(&format!("{done} hooks {}.", if self.args.remove { "removed" } else { "made or changed" }))?;
+            self.say(&format!("{} {}.", count(done, "hook"), if self.args.remove { "removed" } else { "made or changed" }))?;
         } else if open == 0 && failed == 0 {
             self.say("There is nothing to do.")?;
+        }
+        if self.args.output == Output::Json {
+            serde_json::to_writer_pretty(&mut *self.out, &serde_json::json!({ "hooks": self.rows, "summary": tally }))?;
+            writeln!(self.out)?;
         }
         Ok(match tally {
             Tally { failed, .. } if failed > 0 => ExitCode::FAILURE,
@@ -164,7 +199,7 @@ impl<W: Write> Enrolling<'_, W> {
                 }
             };
             for step in steps {
-                self.say(&format!("{}: {}", group.group, step.words()))?;
+                self.row(&group.group, Some(step.hook()), step.word(), step.words())?;
                 tally.open += usize::from(step.is_work());
                 if args.yes {
                     self.put(&mut tally, &group.group, &step).await?;
@@ -180,10 +215,18 @@ impl<W: Write> Enrolling<'_, W> {
     async fn put(&mut self, tally: &mut Tally, group: &GroupName, step: &Step) -> anyhow::Result<()> {
         let Some(hook) = step.wanted() else { return Ok(()) };
         match self.scaling.put_hook(group, hook).await {
-            Ok(()) => tally.done += 1,
+            Ok(()) => self.done(tally),
             Err(error) => self.fail(tally, group, error)?,
         }
         Ok(())
+    }
+
+    /// What the last row says was done.
+    fn done(&mut self, tally: &mut Tally) {
+        tally.done += 1;
+        if let Some(row) = self.rows.last_mut() {
+            row.done = true;
+        }
     }
 
     async fn remove(&mut self, groups: &[Group]) -> anyhow::Result<Tally> {
@@ -226,7 +269,8 @@ impl<W: Write> Enrolling<'_, W> {
                     self.delete(&mut tally, name, removal).await?;
                 }
                 if all.is_empty() {
-                    self.say(&format!("{name}: it has no hook {} or {}-...", self.args.hook_name, self.args.hook_name))?;
+                    let says = format!("it has no hook {} or {}-...", self.args.hook_name, self.args.hook_name);
+                    self.row(name, None, "keep", says)?;
                 }
             }
         }
@@ -239,31 +283,40 @@ impl<W: Write> Enrolling<'_, W> {
         tally.open += 1;
         if waiting.is_empty() || self.args.now {
             let price = if waiting.is_empty() { String::new() } else { format!("; {who} waits, and {}", fate(*transition)) };
-            self.say(&format!("{group}: remove {hook}{price}"))?;
+            self.row(group, Some(hook), "remove", format!("remove {hook}{price}"))?;
             if !self.args.yes {
                 return Ok(());
             }
             match self.scaling.delete_hook(group, hook).await {
-                Ok(()) => tally.done += 1,
+                Ok(()) => self.done(tally),
                 Err(error) => self.fail(tally, group, error)?,
             }
             return Ok(());
         }
         let late = if self.args.wait.is_some() && self.args.yes { "still " } else { "" };
-        self.say(&format!(
-            "{group}: {hook} is not removed: {who} {late}waits, and without its hook {}. --wait waits for it, --now does not",
-            fate(*transition)
-        ))?;
+        let says =
+            format!("{hook} is not removed: {who} {late}waits, and without its hook {}. --wait waits for it, --now does not", fate(*transition));
+        self.row(group, Some(hook), "refuse", says)?;
         tally.failed += 1;
         Ok(())
     }
 
     fn fail(&mut self, tally: &mut Tally, group: &GroupName, error: AwsError) -> anyhow::Result<()> {
         tally.failed += 1;
-        self.say(&format!("{group}: {:#}", allowed(error)))
+        self.row(group, None, "fail", format!("{:#}", allowed(error)))
+    }
+
+    /// Says something about a group: a line for a person, a row for programs.
+    fn row(&mut self, group: &GroupName, hook: Option<&HookName>, step: &'static str, says: String) -> anyhow::Result<()> {
+        self.say(&format!("{group}: {says}"))?;
+        self.rows.push(Row { group: group.clone(), hook: hook.cloned(), step, says, done: false });
+        Ok(())
     }
 
     fn say(&mut self, text: &str) -> anyhow::Result<()> {
+        if self.args.output == Output::Json {
+            return Ok(());
+        }
         writeln!(self.out, "{text}").context("cannot write to standard output")
     }
 }

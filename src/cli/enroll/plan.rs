@@ -47,6 +47,24 @@ impl Step {
         }
     }
 
+    /// The hook that it is about.
+    pub(super) const fn hook(&self) -> &HookName {
+        match self {
+            Self::Add(hook) | Self::Change { to: hook, .. } => &hook.hook,
+            Self::Keep(name) | Self::Leave(name, _) => name,
+        }
+    }
+
+    /// Its word in JSON.
+    pub(super) const fn word(&self) -> &'static str {
+        match self {
+            Self::Add(_) => "add",
+            Self::Change { .. } => "change",
+            Self::Keep(_) => "keep",
+            Self::Leave(..) => "leave",
+        }
+    }
+
     pub(super) fn words(&self) -> String {
         match self {
             Self::Add(hook) => format!(

@@ -45,7 +45,7 @@ impl World {
         let args = EnrollArgs::from_arg_matches(&command.get_matches_from(flags)).unwrap();
         async move {
             let mut out = Vec::new();
-            let code = Enrolling { args: &args, scaling: self.clients.autoscaling(), out: &mut out }.run().await;
+            let code = Enrolling { args: &args, scaling: self.clients.autoscaling(), out: &mut out, rows: Vec::new() }.run().await;
             (String::from_utf8(out).unwrap(), code)
         }
     }
@@ -69,7 +69,7 @@ async fn it_is_dry_until_yes_and_then_does_it_once() {
     assert!(is(code, 0) && said.contains("a: add sundown-terminate") && said.contains("b: add") && said.ends_with("--yes does it.\n"), "{said}");
     assert_eq!(world.aws.count("autoscaling:PutLifecycleHook"), 0);
     let (said, code) = world.enroll(&[SHOP, "--check"]).await;
-    assert!(is(code, 2), "{said}");
+    assert!(is(code, 3), "{said}");
     let (said, code) = world.enroll(&[SHOP, "--yes"]).await;
     assert!(is(code, 0) && said.ends_with("2 hooks made or changed.\n"), "{said}");
     assert_eq!(world.hooks("a").await, ["sundown-terminate 5m CONTINUE"]);
@@ -95,6 +95,30 @@ async fn a_hook_that_is_left_over_beside_the_new_one_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn programs_get_one_json_document_with_a_row_for_each_hook() {
+    use crate::sim::aws::{Fault, FaultRule, How};
+    let world = World::new();
+    world.aws.fault(FaultRule::new("autoscaling:PutLifecycleHook", Fault::AccessDenied, How::Always).about("b/*"));
+    let rows = |said: &str| {
+        let answer: serde_json::Value = serde_json::from_str(said).unwrap_or_else(|e| panic!("{e}: {said}"));
+        let text = |v: &serde_json::Value| v.as_str().unwrap_or("-").to_owned();
+        let row = |r: &serde_json::Value| (text(&r["group"]), text(&r["hook"]), text(&r["step"]), r["done"].as_bool().unwrap());
+        (answer["hooks"].as_array().unwrap().iter().map(row).collect::<Vec<_>>(), answer["summary"].clone())
+    };
+    let row = |group: &str, hook: &str, step: &str, done| (group.to_owned(), hook.to_owned(), step.to_owned(), done);
+    let ours = "sundown-terminate";
+    let (said, code) = world.enroll(&[SHOP, "--yes", "-o", "json"]).await;
+    assert!(is(code, 1), "{said}");
+    let expected = vec![row("a", ours, "add", true), row("b", ours, "add", false), row("b", "-", "fail", false)];
+    assert_eq!(rows(&said), (expected, serde_json::json!({ "open": 2, "done": 1, "failed": 1 })));
+    let (said, code) = world.enroll(&[SHOP, "--check", "-o", "json"]).await;
+    assert!(is(code, 3), "{said}");
+    assert_eq!(rows(&said).0, [row("a", ours, "keep", false), row("b", ours, "add", false)]);
+    let (said, _) = world.enroll(&[SHOP, "--remove", "--yes", "-o", "json"]).await;
+    assert_eq!(rows(&said).0, [row("a", ours, "remove", true), row("b", "-", "keep", false)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_tag_that_no_group_has_and_a_group_that_is_not_there_are_errors() {
     let world = World::new();
     for (flag, word) in [("--asg-tag=team=ship", "team=ship"), ("--asg=c", "`c`")] {
@@ -110,7 +134,7 @@ async fn what_is_denied_is_named_and_the_next_group_is_tried() {
     let world = World::new();
     world.aws.fault(FaultRule::new("autoscaling:PutLifecycleHook", Fault::AccessDenied, How::Always).about("a/*"));
     let (said, code) = world.enroll(&[SHOP, "--yes"]).await;
-    assert!(is(code, 1) && said.contains("a: your credentials need autoscaling:PutLifecycleHook") && said.contains("1 hooks made"), "{said}");
+    assert!(is(code, 1) && said.contains("a: your credentials need autoscaling:PutLifecycleHook") && said.contains("1 hook made"), "{said}");
     assert!(world.hooks("a").await.is_empty() && world.hooks("b").await.len() == 1);
 }
 
@@ -124,7 +148,7 @@ async fn hooks_are_removed_where_nobody_waits_and_refused_where_somebody_does() 
     assert!(is(code, 1) && said.contains(&format!("a: sundown-terminate is not removed: {going} waits")) && said.contains("b: remove"), "{said}");
     assert_eq!(world.aws.count("autoscaling:DeleteLifecycleHook"), 0);
     let (said, code) = world.enroll(&[SHOP, "--remove", "--yes"]).await;
-    assert!(is(code, 1) && said.ends_with("1 hooks removed.\n"), "{said}");
+    assert!(is(code, 1) && said.ends_with("1 hook removed.\n"), "{said}");
     assert_eq!((world.hooks("a").await.len(), world.hooks("b").await.len()), (2, 0));
     assert!(world.aws.actions().iter().all(|a| a.end.is_none()), "the drain goes on");
     let (said, code) = world.enroll(&[SHOP, "--remove", "--now", "--yes"]).await;
@@ -145,7 +169,7 @@ async fn wait_waits_for_the_drain_and_not_longer_than_told() {
     assert!((seconds(120)..seconds(135)).contains(&began.elapsed()), "{:?}", began.elapsed());
     // The hook runs out after 5 min, and then nobody waits.
     let (said, code) = world.enroll(&["--asg=a", "--remove", "--wait", "--yes"]).await;
-    assert!(is(code, 0) && said.contains("waiting for") && said.ends_with("1 hooks removed.\n"), "{said}");
+    assert!(is(code, 0) && said.contains("waiting for") && said.ends_with("1 hook removed.\n"), "{said}");
     assert!((seconds(300)..seconds(315)).contains(&began.elapsed()), "{:?}", began.elapsed());
     assert_eq!(world.aws.actions()[0].end.as_ref().unwrap().verdict, Verdict::TimedOut(crate::sim::aws::HookResult::Continue));
 }

@@ -25,6 +25,14 @@ pub(crate) enum BadInput {
         /// Where and what, in a line.
         why: String,
     },
+    /// It is empty. (Helm prints `null` or `{}` for a release without values of its own.)
+    #[error(
+        "{path} is empty; give the values of NTH's chart (`helm get values RELEASE -o yaml`) or its Deployment (`kubectl get deployment NAME -o yaml`)"
+    )]
+    Empty {
+        /// Which.
+        path: String,
+    },
     /// It is something else.
     #[error(
         "{path} holds {what}; give the values of NTH's chart (`helm get values RELEASE -o yaml`) or its Deployment (`kubectl get deployment NAME -o yaml`)"
@@ -142,7 +150,7 @@ fn truth(value: &Value) -> bool {
 /// Reads Helm values, a Deployment, a DaemonSet, a Pod, or a list with one of these in it.
 pub(super) fn read(path: &str, text: &str) -> Result<Given, BadInput> {
     if text.trim().is_empty() {
-        return Ok(values(Map::new()));
+        return Err(BadInput::Empty { path: path.to_owned() });
     }
     let parsed: Value = serde_saphyr::from_str(text).map_err(|e| {
         let why = e.to_string().lines().next().unwrap_or_default().to_owned();

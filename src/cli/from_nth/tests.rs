@@ -287,7 +287,7 @@ fn what_is_below_another_chart_is_found_and_what_cannot_be_said_here_is_told() {
 #[test]
 fn a_daemon_set_is_told_in_the_first_line_that_it_is_one() {
     let daemon_set = "kind: DaemonSet\nspec: { template: { spec: { containers: [{ name: aws-node-termination-handler, env: [{ name: ENABLE_SQS_TERMINATION_DRAINING, value: \"true\" }] }] } } }";
-    for (text, imds) in [(DAEMON_SET, true), ("", true), (daemon_set, true), (SMALL, false), (DEPLOYMENT, false)] {
+    for (text, imds) in [(DAEMON_SET, true), ("null", true), (daemon_set, true), (SMALL, false), (DEPLOYMENT, false)] {
         let report = report::text(&ours(text));
         let first = report.lines().next().unwrap();
         assert_eq!(first.starts_with("IMDS mode"), imds, "{first}");
@@ -353,8 +353,12 @@ fn what_is_no_such_file_names_itself_and_its_remedy() {
         assert!(said.contains("x.yaml") && said.contains(words), "{text}: {said}");
         assert_eq!(said.contains("helm get values"), words.starts_with("holds") || words.starts_with("a "), "{said}");
     }
-    // Nothing at all is an NTH of which nothing was set, and so is one below another chart.
-    for text in ["", "{}", "global: { a: 1 }", "aws-node-termination-handler:\nother: { a: 1 }"] {
+    for text in ["", " \n"] {
+        let said = read::read("/dev/null", text).unwrap_err().to_string();
+        assert!(said.contains("/dev/null is empty") && said.contains("helm get values"), "{said}");
+    }
+    // What Helm prints of a release without values is an NTH of which nothing was set, and so is one below another chart.
+    for text in ["null", "{}", "global: { a: 1 }", "aws-node-termination-handler:\nother: { a: 1 }"] {
         assert!(ours(text).imds_mode, "{text}");
     }
     assert!(super::text("/nowhere/values.yaml").unwrap_err().to_string().contains("/nowhere/values.yaml"));

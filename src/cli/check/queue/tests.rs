@@ -34,11 +34,11 @@ fn a_policy_says_who_may_send_however_it_is_written() {
         (allow(&json!({})), Senders { event_bridge: true, ..Senders::default() }),
         (
             json!([allow(&json!({ "ArnEquals": { "aws:SourceArn": [arn("a"), arn("b")] } })), deny]),
-            Senders { event_bridge: true, rules: rules(&["a", "b"]), denies: true },
+            Senders { event_bridge: true, rules: rules(&["a", "b"]), others: Others::Denied },
         ),
         (
             json!([allow(&json!({ "ArnLike": { "AWS:SourceArn": arn("s-*") } })), tls]),
-            Senders { event_bridge: true, rules: rules(&["s-*"]), denies: false },
+            Senders { event_bridge: true, rules: rules(&["s-*"]), others: Others::NotDenied },
         ),
         (json!([{ "Effect": "Allow", "Principal": { "Service": "sns.amazonaws.com" }, "Action": "sqs:SendMessage" }]), Senders::default()),
         (json!([{ "Effect": "Allow", "Principal": { "Service": ["events.amazonaws.com"] }, "Action": "sqs:ReceiveMessage" }]), Senders::default()),
@@ -47,6 +47,47 @@ fn a_policy_says_who_may_send_however_it_is_written() {
     }
     assert_eq!(senders(&attributes(&[])), Senders::default());
     assert_eq!(senders(&attributes(&[("Policy", "{not json")])), Senders::default());
+}
+
+#[test]
+fn only_a_deny_that_spares_services_or_names_principals_proves_a_closed_queue() {
+    let deny = |condition: &Value| json!({ "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage", "Condition": condition });
+    let role = "arn:aws:iam::123456789012:role/tests";
+    for (statement, expected) in [
+        (deny(&json!({ "BoolIfExists": { "aws:PrincipalIsAWSService": "false" } })), Others::Denied),
+        (deny(&json!({ "Bool": { "aws:principalisawsservice": false } })), Others::Denied),
+        (deny(&json!({ "BoolIfExists": { "aws:PrincipalIsAWSService": "false" }, "ArnNotLike": { "aws:PrincipalArn": [role] } })), Others::Denied),
+        (deny(&json!({ "ArnNotEquals": { "aws:PrincipalArn": role } })), Others::Denied),
+        (json!({ "Effect": "Deny", "NotPrincipal": { "AWS": role }, "Action": "sqs:*" }), Others::Denied),
+        // These keep services out, or nobody, or only those who come from elsewhere.
+        (deny(&json!({ "BoolIfExists": { "aws:PrincipalIsAWSService": "true" } })), Others::Unclear),
+        (deny(&json!({ "ArnNotLike": { "aws:PrincipalArn": "*" } })), Others::Unclear),
+        (deny(&json!({ "ArnNotLike": { "aws:PrincipalArn": [role, "arn:aws:iam::123456789012:root"] } })), Others::Unclear),
+        (deny(&json!({ "ArnNotLike": { "aws:PrincipalArn": "arn:aws:iam::123456789012:role/*" } })), Others::Unclear),
+        (deny(&json!({ "ArnLike": { "aws:PrincipalArn": role } })), Others::Unclear),
+        (deny(&json!({ "StringNotEquals": { "aws:SourceVpce": "vpce-1" } })), Others::Unclear),
+        (deny(&json!({ "IpAddress": { "aws:SourceIp": "10.0.0.0/8" }, "Bool": { "aws:PrincipalIsAWSService": "false" } })), Others::Unclear),
+        (deny(&json!({ "Bool": { "aws:SecureTransport": "false" } })), Others::NotDenied),
+        (json!({ "Effect": "Deny", "Principal": { "AWS": role }, "Action": "sqs:SendMessage" }), Others::NotDenied),
+        (json!({ "Effect": "Deny", "Principal": "*", "Action": "sqs:ReceiveMessage" }), Others::NotDenied),
+        (json!({ "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage" }), Others::EverybodyDenied),
+    ] {
+        assert_eq!(senders(&policy_of(&json!([statement]))).others, expected, "{statement}");
+    }
+}
+
+#[test]
+fn what_a_deny_proves_decides_about_the_senders_and_a_deny_for_everybody_about_events_too() {
+    let rule = allow(&json!({ "ArnEquals": { "aws:SourceArn": "arn:aws:events:r:1:rule/a" } }));
+    let answers = |deny: &Value| {
+        let found = judge("q", &policy_of(&json!([rule, deny])));
+        ["queue.policy", "queue.senders"].map(|point| found.iter().find(|f| f.point == point).map(|f| f.answer).unwrap())
+    };
+    let deny = |condition: &Value| json!({ "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage", "Condition": condition });
+    assert_eq!(answers(&deny(&json!({ "Bool": { "aws:PrincipalIsAWSService": "false" } }))), [Answer::Yes, Answer::Yes]);
+    assert_eq!(answers(&deny(&json!({ "StringNotEquals": { "aws:SourceVpce": "vpce-1" } }))), [Answer::Yes, Answer::CannotTell]);
+    assert_eq!(answers(&deny(&json!({}))), [Answer::No, Answer::Yes]);
+    assert_eq!(answers(&json!({})), [Answer::Yes, Answer::No]);
 }
 
 #[test]
