@@ -77,6 +77,7 @@ mod tests {
             state: InstanceState::Running,
             launched: None,
             private_dns: None,
+            private_address: None,
             tags: group.map(|g| (GROUP_TAG.to_owned(), g.to_owned())).into_iter().collect(),
         };
         let groups = of_instances(&[instance(Some("a")), instance(None), instance(Some("b")), instance(Some("a"))]);

@@ -268,7 +268,7 @@ impl Reader<'_> {
     /// Deadline, force and pods, by the drain's own code.
     fn pods(&self, status: &mut NodeStatus, node: &Node, settings: &DrainConfig, taken: &[Taken], accepted: Moment) {
         let now = self.facts.now;
-        let limits = limits_of(settings, taken, &BTreeMap::new(), self.take_up(node, accepted), &BTreeSet::new());
+        let limits = limits_of(settings, taken, &BTreeMap::new(), self.take_up(node, accepted), &BTreeSet::new(), None);
         status.deadline = limits.end_at;
         let Some(Ok(pods)) = self.facts.pods.get(&node.name) else { return };
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod: None };

@@ -44,6 +44,7 @@ fn node(name: &str, annotations: &[(&str, String)]) -> Node {
         ready: Ready::True,
         ready_since: None,
         dns: None,
+        address: None,
     }
 }
 
@@ -127,7 +128,7 @@ fn deadline_and_force_are_those_of_the_service_with_the_leaders_settings() {
     let config = facts.lease.as_ref().unwrap().settings.clone().unwrap();
     let taken = Record::read(&hook(3350)).unwrap().taken(&INSTANCE.parse().unwrap());
     let status = report(&facts, None).nodes.remove(0);
-    let limits = limits_of(&config, &taken, &BTreeMap::new(), at(3350), &BTreeSet::new());
+    let limits = limits_of(&config, &taken, &BTreeMap::new(), at(3350), &BTreeSet::new(), None);
     assert!(limits.end_at > Some(at(3350 + 2000)) && limits.end_at <= Some(at(3350 + 2400)), "{limits:?}");
     assert_eq!(status.deadline, limits.end_at);
     let start = Start { node: "a".into(), cordoned_at: at(3350), limits, own_pod: None };
