@@ -117,9 +117,9 @@ async fn a_node_that_releases_itself_or_is_deleted_does_not_end_the_drain_of_ano
 async fn nodes_of_one_instance_are_given_up_at_their_deadline_together() {
     let stage = Stage::new(1205);
     let id = stage.group_without_nodes("asg", 2, 86_400, &[continuing_hook("drain", 300)]).remove(0);
-    for (name, stop) in [("left", 1), ("right", 2_000)] {
+    for (name, stuck) in [("left", false), ("right", true)] {
         stage.world.kube.add_node(&NodeSpec::named(name).instance(id.clone()));
-        let shape = PodShape { grace: Some(Duration::from_secs(3_600)), stop: Some(Duration::from_secs(stop)), ..PodShape::default() };
+        let shape = PodShape { grace: Some(Duration::from_secs(3_600)), stop: Some(Duration::from_secs(1)), stuck, ..PodShape::default() };
         stage.world.kube.add_pod(&PodSpec::on(name, "shop", format!("on-{name}")).shape(shape));
     }
     let sundown = stage.settled(&["--drain-timeout", "200s", "--force-after", "never"]).await;
