@@ -15,19 +15,19 @@ use crate::domain::{Budget, BudgetKey, Moment, MomentExt, NodeName, Pod, PodUid,
 /// How long the status of a budget may take to show an eviction.
 const UNSEEN: std::time::Duration = seconds(2);
 
-/// How long a lane without pods is remembered, with how its last requests were answered.
+/// How long a lane without pods is kept after its last request, with its window and whether it was suspect.
 const REMEMBERED: std::time::Duration = seconds(60);
 
-/// What lanes keep to.
+/// Limits on requests in flight.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     /// Evictions under way under one budget.
     pub(super) per_budget: usize,
     /// Requests under way in a lane before its first answer.
     pub(super) first: usize,
-    /// Requests under way in a lane, ever.
+    /// Requests under way in a lane, however many answers it has had.
     pub(super) most: usize,
-    /// Requests under way in all suspect lanes together, evictions and deletes each.
+    /// Evictions under way in all suspect lanes together, and as many deletes.
     pub(super) suspects: usize,
 }
 
@@ -40,9 +40,9 @@ pub(super) struct Lanes {
     deletes: Heads,
     /// Requests under way, less those of silent lanes.
     counted: usize,
-    /// When which lane is to be looked at by time alone.
+    /// When each lane's next timer ends (`Lane::timer`).
     timers: BTreeSet<(Moment, LaneKey)>,
-    /// Lanes without pods, with when their last request was over.
+    /// When the last request of each lane without pods ended.
     idle: BTreeSet<(Moment, LaneKey)>,
 }
 
@@ -60,7 +60,7 @@ impl Heads {
         if suspect { &mut self.suspect } else { &mut self.sound }
     }
 
-    /// The lane whose turn it is. Suspect lanes share a few slots.
+    /// The lane whose turn it is. A suspect lane has a turn only while all suspect lanes have fewer than `suspects` requests under way.
     fn first(&self, suspects: usize) -> Option<&(Place, LaneKey)> {
         let suspect = self.suspect.first().filter(|_| self.suspect_in_flight < suspects);
         self.sound.first().into_iter().chain(suspect).min()
@@ -84,7 +84,8 @@ impl Lanes {
         Self { bounds, all: BTreeMap::new(), evictions, deletes, counted: 0, timers: BTreeSet::new(), idle: BTreeSet::new() }
     }
 
-    /// Changes a lane and keeps what follows from it up to date: its place among the heads, its timer, the sums.
+    /// Changes a lane, and updates all that is derived from it: its place among the heads, its timers, `counted` and
+    /// `suspect_in_flight`.
     fn change<T>(&mut self, key: &LaneKey, f: impl FnOnce(&mut Lane) -> T) -> T {
         let first = self.bounds.first;
         let lane = self.all.entry(key.clone()).or_insert_with(|| Lane::new(first));
@@ -146,19 +147,19 @@ impl Lanes {
         });
     }
 
-    /// The pod whose eviction is next, among all lanes that have room, and whether its node is urgent.
+    /// The pod to evict next, of all lanes that have room, and whether its node is urgent.
     pub(super) fn next_eviction(&self) -> Option<(PodUid, bool)> {
         let ((turn, _), key) = self.evictions.first(self.bounds.suspects)?;
         Some((self.head_of(key)?, !turn.relaxed))
     }
 
-    /// The pod whose delete is next, among all lanes that have room.
+    /// The pod to delete next, of all lanes that have room.
     pub(super) fn next_delete(&self) -> Option<PodUid> {
         let (_, key) = self.deletes.first(self.bounds.suspects)?;
         self.head_of(key)
     }
 
-    /// The same among pods of nodes whose deadline is no later than this.
+    /// The pod to delete next, of nodes whose deadline is at `until` or earlier.
     pub(super) fn next_delete_due(&self, until: Moment) -> Option<PodUid> {
         let suspects = self.deletes.suspect.iter().filter(|_| self.deletes.suspect_in_flight < self.bounds.suspects);
         let mut lanes = self.deletes.sound.iter().chain(suspects).filter_map(|(_, key)| self.all.get(key));
@@ -179,12 +180,12 @@ impl Lanes {
         lane.has_room(self.bounds.per_budget) && (!lane.is_suspect() || self.evictions.suspect_in_flight < self.bounds.suspects)
     }
 
-    /// Requests under way that take slots from others: all but those of lanes that are silent.
+    /// Requests under way in all lanes that are not silent. Only these count towards the slots.
     pub(super) const fn counted(&self) -> usize {
         self.counted
     }
 
-    /// A request of this lane was sent. The version of the budget at which it was.
+    /// A request of this lane was sent. Returns the version of the lane's budget; `None` in a lane without one.
     pub(super) fn launched(&mut self, now: Moment, key: &LaneKey) -> Option<u64> {
         self.change(key, |lane| {
             lane.launched(now);
@@ -224,7 +225,8 @@ impl Lanes {
         self.change(&LaneKey::Budget(key), |lane| lane.allowance = None);
     }
 
-    /// Gives up on what no status has shown in time, and on lanes from which no answer comes.
+    /// Handles timers: evictions that no budget status has shown in time, lanes that fall silent, and lanes that are forgotten after
+    /// [`REMEMBERED`].
     pub(super) fn tick(&mut self, now: Moment) {
         while let Some((_, key)) = self.timers.first().filter(|(at, _)| *at <= now).cloned() {
             self.change(&key, |lane| lane.pass_time(now));

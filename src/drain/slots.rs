@@ -1,36 +1,38 @@
-//! How many requests about pods may be under way at once.
+//! Limits on evictions and deletes in flight.
 
-/// How many requests about pods may be under way at once.
+/// Limits on evictions and deletes in flight; the number is `--max-evictions`.
 ///
-/// Requests of lanes from which no answer comes do not count: they wait for an admission webhook and cost the API server little. So that
-/// they cannot pile up either, all requests together are bounded as well, with most room for what is most pressing.
+/// There are two limits. *Counted* requests are those of lanes that get answers. Requests of silent lanes are not counted: they wait
+/// for an admission webhook and cost the API server little. All requests together, silent lanes included, have a higher limit, so
+/// that silent lanes cannot pile up. It is highest for deletes, then for urgent evictions, then for other evictions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slots(usize);
 
 impl Slots {
-    /// For this many requests that are answered; at least one.
+    /// `slots`: counted evictions in flight, at most. 0 means 1.
     pub(super) fn new(slots: usize) -> Self {
         Self(slots.max(1))
     }
 
-    /// `counted` requests are answered soon, `all` are under way with those that are not.
+    /// Whether one more eviction may be sent. `counted`: counted requests in flight; `all`: with those of silent lanes.
     pub(super) const fn has_room_for_eviction(self, urgent: bool, counted: usize, all: usize) -> bool {
         let Self(slots) = self;
         let beside = if urgent { (3 * slots).div_ceil(4) } else { slots.div_ceil(2) };
         counted < slots && all < slots + beside
     }
 
-    /// As [`has_room_for_eviction`](Self::has_room_for_eviction). A delete is sent towards a deadline: it has room beside all evictions.
+    /// Whether one more delete may be sent; arguments as above. Deletes are sent because of a deadline, so they have slots that
+    /// evictions cannot take.
     pub(super) const fn has_room_for_delete(self, counted: usize, all: usize) -> bool {
         counted < self.for_deletes() && all < 2 * self.0
     }
 
-    /// Requests that are answered, if deletes are among them.
+    /// Counted requests in flight, evictions and deletes together, at most.
     pub(super) const fn for_deletes(self) -> usize {
         self.0 + self.0.div_ceil(4)
     }
 
-    /// Evictions, and as many deletes, that may be under way in all suspect lanes together.
+    /// Evictions in flight in all suspect lanes together, at most; as many deletes besides.
     pub(super) const fn for_suspects(self) -> usize {
         self.0.div_ceil(4)
     }

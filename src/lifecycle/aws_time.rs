@@ -1,20 +1,22 @@
-//! AWS's times on our clock.
+//! Converts between AWS's clock and the clock of this process.
 //!
-//! The record of a Node holds every time as AWS's clock shows it, so that two replicas whose own clocks differ derive the same
-//! deadlines from it. Timers run on our clock, which is monotonic; a time is converted when it is read, by the skew that the answers
-//! of AWS show.
+//! The record of a Node holds every time by AWS's clock, so that two replicas whose own clocks differ derive the same deadlines from
+//! it. Timers run on our clock, which is monotonic. Sundown converts a time when it reads it, by the skew: the difference that the
+//! `Date` headers of AWS's answers show.
 
 use jiff::SignedDuration;
 
 use super::Limits;
 use crate::domain::{Moment, MomentExt, Taken, seconds};
 
-/// A running drain takes a new measurement on when it differs by this much. Estimates differ by less while nothing changes.
+/// A running drain adopts a newly measured skew if it differs from the present one by at least this. Smaller differences are
+/// measurement noise.
 const CHANGE: SignedDuration = SignedDuration::from_secs(5);
-/// After a change no deadline is nearer than this: what moved it may be a wrong measurement.
+/// After a change of the skew every deadline is at least this far away, since the measurement may be wrong. A pod is forced at the
+/// earliest in the middle of this time: 10 s after the change.
 const RESPITE: std::time::Duration = seconds(20);
 
-/// How far AWS's clock is ahead of ours, as it was measured.
+/// How far AWS's clock is ahead of ours, as measured; negative if it is behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Skew(SignedDuration);
 
@@ -37,7 +39,7 @@ impl Skew {
         ours.checked_add(self.0).unwrap_or(ours)
     }
 
-    /// The facts of a record on our clock.
+    /// Converts the times of a record's interruptions to our clock.
     #[must_use]
     pub fn taken(self, recorded: Vec<Taken>) -> Vec<Taken> {
         let convert = |taken: Taken| Taken {
@@ -59,7 +61,7 @@ pub struct RecordClock {
 }
 
 impl RecordClock {
-    /// At the take-up of the drain.
+    /// For a drain that this leader begins, takes over or resumes now.
     #[must_use]
     pub const fn new(skew: Skew) -> Self {
         Self { skew, changed_at: None }
@@ -71,7 +73,7 @@ impl RecordClock {
         self.skew
     }
 
-    /// Takes a new measurement on where it differs by more than estimates do. Says whether it did: then the record is read anew.
+    /// Adopts a newly measured skew if it differs by `CHANGE` or more. `true` if it did: the caller must read the record again.
     pub fn measured(&mut self, skew: Skew, now: Moment) -> bool {
         let differs = (skew.0 - self.skew.0).abs() >= CHANGE;
         if differs {
@@ -80,8 +82,9 @@ impl RecordClock {
         differs
     }
 
-    /// The limits of the drain. A change of the skew may move a deadline to now or before: no pod is forced within ten seconds of
-    /// it, nor before half of the time is over that is left then.
+    /// Moves the limits of a drain away from the last change of the skew, which may have moved a deadline to now or into the past.
+    /// Deadlines are at least `RESPITE` after the change. Pods are not forced in the first half of the time from the change to the
+    /// deadline, so not within 10 s of the change.
     #[must_use]
     pub fn soften(&self, limits: Limits) -> Limits {
         let Some(changed_at) = self.changed_at else { return limits };

@@ -8,24 +8,24 @@ use crate::domain::{Node, is_older_version};
 /// The Nodes that this leader has read from the API server itself since its term began.
 ///
 /// The index of a standby may lag by a minute without any sign of it: a watch whose connection is dead stays open and silent.
-/// A leader that believes it would evict pods from a node that its predecessor has put back. So an open record counts only when
-/// it was read past the index in this term, or is newer than the LIST of that term.
+/// A leader that acts on such an index evicts pods from a node that its predecessor has put back. So an open record counts only if
+/// this leader read it from the API server in this term, or if it is newer than the LIST of this term.
 #[derive(Debug, Clone, Default)]
 pub struct ConfirmedNodes {
     /// `metadata.resourceVersion` of the term's LIST of unschedulable Nodes; `None` until it is answered.
     list_version: Option<String>,
-    /// The `resourceVersion` of each Node that was read past the index, by UID.
+    /// The `resourceVersion` of each Node that was read from the API server, by UID.
     versions: BTreeMap<String, String>,
 }
 
 /// Whether a leader may act on a Node as the index shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
-    /// It may.
+    /// It may act on the Node.
     Confirmed,
-    /// It reads the Node past the index first. Heartbeats need no proof.
+    /// It must read the Node from the API server first. Heartbeats do not wait for that.
     Unconfirmed,
-    /// The LIST of this term is not answered yet. Heartbeats need no proof.
+    /// It must wait for the LIST of this term. Heartbeats do not wait for that.
     Pending,
 }
 
@@ -52,10 +52,10 @@ impl ConfirmedNodes {
         self.list_version.is_some()
     }
 
-    /// Whether the leader may act on `node`. `held`: the Node as its drain knows it, if there is one.
+    /// Whether the leader may act on `node`. `held`: the Node as its drain last saw it; `None` without a drain.
     #[must_use]
     pub fn trust(&self, node: &Node, held: Option<&Node>) -> Trust {
-        // A watch that was opened anew repeats what it has missed, older versions included.
+        // A reopened watch repeats what it has missed, including versions that this drain has already passed.
         if held.is_some_and(|held| node.is_older_than(held)) {
             return Trust::Unconfirmed;
         }
@@ -69,7 +69,7 @@ impl ConfirmedNodes {
     }
 }
 
-/// The Node carries a record without an end, whatever else is true of it.
+/// The Node has a readable record without `released`, for whichever instance or boot.
 fn has_open_record(node: &Node) -> bool {
     node.record().and_then(|text| Record::read(text).ok()).is_some_and(|record| record.released().is_none())
 }

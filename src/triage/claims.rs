@@ -1,19 +1,21 @@
 //! Several Nodes that claim one instance.
 //!
-//! A providerID is what a kubelet or the cloud controller wrote once: a Node that a re-registration left behind, or the Node of a
-//! kubelet that lies, can claim the instance of another Node. Which of them is drained, first row that applies:
+//! A kubelet or the cloud controller writes a Node's providerID once. An old Node that a re-registration left behind, or the Node of
+//! a kubelet that lies, can claim the instance of another Node.
 //!
-//! | the Nodes that claim the instance | drained, forced and waited for | the others |
+//! Nodes whose kubelet is silent (`Ready` is `Unknown`) are left alone if one that Sundown may drain reports. Of the Nodes that
+//! remain, the first row that applies decides:
+//!
+//! | the Nodes that remain | drained, forced and waited for | the others |
 //! | --- | --- | --- |
 //! | one | that one | - |
-//! | one whose kubelet reports, and Nodes whose kubelet is silent (`Ready` is `Unknown`) | the one that reports | left alone |
 //! | one has the name that EC2 gives the instance: its private DNS name or its ID | that one | only cordoned |
 //! | one reports the private DNS name or the private address of the instance | that one | only cordoned |
-//! | else | all that Sundown may drain | - |
+//! | else | all that Sundown may drain | left alone |
 //!
-//! The name goes before the addresses, because a kubelet can report any address but has only the name of its own credentials. A Node
-//! that Sundown may not drain (`sundown.dev/ignore`, the node selector) decides nothing unless EC2 confirms it or all are such: else
-//! its kubelet could keep the instance's own Node from being drained.
+//! The name goes before the addresses: a kubelet can report any address, but its credentials are for one Node name. A Node that
+//! Sundown may not drain (`sundown.dev/ignore`, the node selector) counts only if EC2 confirms it, or if Sundown may drain none of
+//! the Nodes. Otherwise its kubelet could keep the instance's own Node from being drained.
 
 use std::sync::Arc;
 
@@ -25,11 +27,12 @@ use crate::domain::{InstanceFacts, Node, Ready};
 pub(super) struct Claims {
     pub(super) node: Arc<Node>,
     pub(super) others: OtherClaims,
-    /// EC2 may know better: several Nodes claim the instance, and what is known of it confirms none.
+    /// Several Nodes claim the instance, and the facts at hand confirm none of them: ask EC2 if that was not done yet.
     pub(super) are_disputed: bool,
 }
 
-/// Decides between the Nodes that claim an instance. `facts`: what EC2 says of it, where it was asked. `None`: no Node claims it.
+/// Decides between the Nodes that claim an instance. `facts`: what EC2 says of the instance, `None` if EC2 was not asked or did not
+/// answer. Returns `None` if no Node claims the instance.
 pub(super) fn decide(mut nodes: Vec<Arc<Node>>, facts: Option<&InstanceFacts>, may_drain: impl Fn(&Node) -> bool) -> Option<Claims> {
     nodes.sort_by_key(|node| std::cmp::Reverse(rank(node)));
     if nodes.iter().any(|node| is_reporting(node) && may_drain(node)) {
@@ -54,7 +57,7 @@ pub(super) fn decide(mut nodes: Vec<Arc<Node>>, facts: Option<&InstanceFacts>, m
     Some(Claims { node, others, are_disputed: are_several })
 }
 
-/// Of several Nodes the first one that is named: the one that is ready, then the youngest.
+/// The order of Nodes where EC2 confirms none: Ready Nodes first, then the youngest.
 fn rank(node: &Arc<Node>) -> impl Ord + use<> {
     (node.ready == Ready::True, node.created, node.name.clone())
 }
@@ -63,7 +66,7 @@ fn is_reporting(node: &Node) -> bool {
     node.ready != Ready::Unknown
 }
 
-/// The Node for which this holds, if it holds for one only.
+/// The only Node for which `holds` is true; `None` if it is true for none or for several.
 fn only(nodes: &[Arc<Node>], holds: impl Fn(&Node) -> bool) -> Option<Arc<Node>> {
     let mut found = nodes.iter().filter(|node| holds(node));
     found.next().filter(|_| found.next().is_none()).cloned()

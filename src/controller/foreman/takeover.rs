@@ -1,4 +1,5 @@
-//! The beginning of a term: which Nodes the index shows rightly, and what must not wait until that is known.
+//! The beginning of a term: the index of a new leader may be outdated, so it reads Nodes from the API server before it acts on
+//! what it takes over. Heartbeats do not wait for that.
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
@@ -21,18 +22,18 @@ use crate::{
     record::{self, ConfirmedNodes, Doubt, Record, Standing, Trust},
 };
 
-/// How many Nodes are read past the index at once: evictions share the slots.
+/// How many Nodes are read from the API server at once. They share the client's slots with other requests.
 const READS: usize = 16;
 
-/// What a leader knows of Nodes past its index, and what waits for that.
+/// Which Nodes this leader has read from the API server itself, and what waits for such a read.
 pub(super) struct TakeOver {
     pub(super) confirmed: ConfirmedNodes,
-    /// The Nodes that are being read past the index, as the index showed them.
+    /// The Nodes that are being read from the API server, as the index showed them.
     reading: BTreeMap<NodeName, Arc<Node>>,
     reads: Arc<Semaphore>,
     /// Nodes that were deleted, with an open record, before the LIST was answered.
     deleted: Vec<Arc<Node>>,
-    /// Actions that are kept alive for Nodes that are not confirmed yet.
+    /// Lifecycle actions that get heartbeats for Nodes that are not confirmed yet.
     kept_alive: BTreeMap<NodeName, BTreeSet<OwedHook>>,
 }
 
@@ -48,7 +49,7 @@ impl Default for TakeOver {
     }
 }
 
-/// Lists the unschedulable Nodes past the index until that succeeds, and tells the foreman.
+/// Lists the unschedulable Nodes at the API server, retries until that succeeds, and sends [`Word::Unschedulable`].
 pub(super) async fn list_unschedulable(term: Term) {
     let mut backoff = Backoff::up_to(seconds(5));
     loop {
@@ -72,7 +73,7 @@ pub(super) async fn list_unschedulable(term: Term) {
 }
 
 impl Foreman {
-    /// Sends heartbeats, before anything else is done, for what the index shows of open records and for what deleted nodes owe.
+    /// At the beginning of a term: sends heartbeats for the open actions of all records in the index and of deleted Nodes.
     pub(super) fn keep_all_alive(&mut self) {
         for gone in self.term.departed.all(self.term.clock) {
             self.keep_record_alive(&gone.node.name, &gone.instance, &gone.record);
@@ -82,8 +83,8 @@ impl Foreman {
         }
     }
 
-    /// A Node that is not confirmed: its hooks are kept alive, and nothing else is done. A heartbeat for an action that is over does
-    /// no harm.
+    /// For a Node that is not confirmed: sends heartbeats for its hooks, and does nothing else. A heartbeat for an action that is
+    /// over does no harm.
     pub(super) fn keep_alive(&mut self, node: &Arc<Node>) {
         if !self.term.selects(node) {
             return;
@@ -107,7 +108,7 @@ impl Foreman {
         }
     }
 
-    /// What is known of a Node is confirmed: what no open record owes is not kept alive any longer.
+    /// A Node was confirmed, or does not exist (`None`): ends the heartbeats of actions that no open record names.
     pub(super) fn settle_kept_alive(&mut self, name: &NodeName, node: Option<&Node>) {
         let Some(kept) = self.takeover.kept_alive.remove(name) else { return };
         let open = node.and_then(|node| {
@@ -128,14 +129,14 @@ impl Foreman {
         }
     }
 
-    /// The LIST of this term is answered: from now on drains are taken over.
+    /// The LIST of this term is answered: takes over the drains of the Nodes in it, and of Nodes that are confirmed later.
     pub(super) fn take_over(&mut self, listed: &UnschedulableNodes) {
         self.takeover.confirmed.listed(&listed.version, listed.nodes.iter().map(|node| &**node));
         let gone = self.remember_departed();
         for node in &listed.nodes {
             self.see(node);
         }
-        // The others: without an open record nothing is done for them, else they are read first.
+        // Nodes that the LIST lacks. `see` ignores those without an open record, and reads the others first.
         for node in self.term.nodes.all() {
             self.see(&node);
         }
@@ -144,8 +145,8 @@ impl Foreman {
         }
     }
 
-    /// Nodes that were deleted before this leader took them over, with a record that was open. Those that only lost their record get
-    /// it back when they are looked at.
+    /// Nodes that were deleted with an open record before this leader took them over. A Node that still exists and has only lost its
+    /// record is not among them: `see` restores its record.
     fn remember_departed(&mut self) -> Vec<Arc<Node>> {
         let mut gone = std::mem::take(&mut self.takeover.deleted);
         for departure in self.term.departed.all(self.term.clock) {
@@ -158,7 +159,7 @@ impl Foreman {
         gone
     }
 
-    /// Should the instance register again, its record is written again.
+    /// Keeps the record for [`REMEMBER`]: if the instance registers again, its new Node gets this record.
     fn remember(&mut self, instance: &InstanceId, record: &Record, since: Moment) {
         let until = since.plus(REMEMBER);
         if until > self.term.clock.now() {
@@ -166,7 +167,7 @@ impl Foreman {
         }
     }
 
-    /// Reads a Node past the index, until that succeeds. `shown`: as the index shows it, or showed it last.
+    /// Reads a Node from the API server, and retries until that succeeds. `shown`: the Node as the index shows it, or showed it last.
     pub(super) fn read(&mut self, shown: &Arc<Node>) {
         let Entry::Vacant(place) = self.takeover.reading.entry(shown.name.clone()) else { return };
         place.insert(Arc::clone(shown));
@@ -175,7 +176,7 @@ impl Foreman {
             let mut backoff = Backoff::up_to(seconds(10));
             loop {
                 let result = {
-                    // It is never closed.
+                    // `acquire` fails only for a closed semaphore. This one is never closed.
                     let _turn = reads.acquire().await.ok();
                     term.nodes.fetch(&name).await
                 };
@@ -191,11 +192,11 @@ impl Foreman {
         });
     }
 
-    /// A Node was read past the index; `None`: it does not exist.
+    /// The API server answered with this Node; `None`: it does not exist.
     pub(super) fn was_read(&mut self, name: &NodeName, node: Option<&Arc<Node>>) {
         let Some(shown) = self.takeover.reading.remove(name) else { return };
         if node.is_none_or(|node| node.uid != shown.uid) {
-            // Else its record would be believed for as long as the index lags.
+            // Otherwise the record of the deleted Node counts until the index catches up.
             if self.term.nodes.get(name).is_some_and(|known| known.uid == shown.uid) {
                 self.buried.insert(shown.uid.clone());
             }
@@ -209,13 +210,13 @@ impl Foreman {
             self.takeover.confirmed.read(node);
             self.see_confirmed(node);
         }
-        // What the index showed meanwhile was not looked at.
+        // Changes that the index showed during the read were not processed yet.
         if let Some(newer) = self.term.nodes.get(name).filter(|known| node.is_some_and(|node| node.is_older_than(known))) {
             self.see(&newer);
         }
     }
 
-    /// The Node object is gone. Where its record was not confirmed yet, that is done first.
+    /// A Node object was deleted. If the LIST of this term is not answered yet, [`Self::take_over`] handles the Node later.
     pub(super) fn unconfirmed_deleted(&mut self, node: &Arc<Node>) {
         let is_pending = self.takeover.confirmed.trust(node, None) == Trust::Pending;
         self.takeover.confirmed.forget(&node.uid);
@@ -224,8 +225,8 @@ impl Foreman {
         }
     }
 
-    /// A Node was deleted before this leader took its drain over: what it owes is completed as its record said. `successor`: the Node
-    /// that has its name now.
+    /// A Node was deleted before this leader took its drain over: completes the open actions of its last known record. `successor`:
+    /// the Node that has the same name now.
     fn complete_of_deleted(&mut self, node: &Arc<Node>, successor: Option<&Node>) {
         self.settle_kept_alive(&node.name, Some(node));
         let Some(instance) = node.instance.clone().or_else(|| self.named.get(&node.name).cloned()) else { return };
