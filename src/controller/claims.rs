@@ -36,16 +36,18 @@ pub(super) async fn accept(
         let nodes = others.iter().map(|node| node.name.clone()).chain([verdict.node.name.clone()]).collect();
         term.tell(Word::Claimed { instance: verdict.instance.clone(), nodes });
     }
-    let accepted = accept::accept(term, interruption, verdict, happened, sent, tries).await?;
+    // A Node that cannot be written, which its own kubelet can bring about, keeps no other Node from being accepted.
+    let accepted = accept::accept(term, interruption, verdict, happened, sent, tries).await;
+    let mut are_all_accepted = true;
     for node in others {
         if matches!(verdict.others, OtherClaims::Cordon(_)) {
             cordon(term, node).await;
         } else {
             let verdict = triage::Accept { node: node.clone(), others: OtherClaims::None, ..verdict.clone() };
-            accept::accept(term, interruption, &verdict, happened, sent, tries).await?;
+            are_all_accepted &= accept::accept(term, interruption, &verdict, happened, sent, tries).await.is_some();
         }
     }
-    Some(accepted)
+    accepted.filter(|_| are_all_accepted)
 }
 
 fn warn_of(term: &Term, verdict: &triage::Accept) {

@@ -36,10 +36,7 @@ pub(super) enum Back {
 
 /// Puts the Node back if the event says that its instance is in service again, and nothing speaks against it.
 pub(super) async fn put_back(term: &Term, node: &Arc<Node>, interruption: &Interruption) -> Back {
-    if record::returned(node, interruption) == Returned::Nothing {
-        return Back::No;
-    }
-    // Past the index, which may be behind at the beginning of a term.
+    // Past the index, which may be behind at the beginning of a term: it may not show yet what there is to put back.
     let node = &match term.nodes.fetch(&node.name).await {
         Ok(Some(fresh)) if fresh.uid == node.uid => fresh,
         Ok(_) => return Back::No,

@@ -155,7 +155,9 @@ impl Dispatcher {
 
     /// The lane in which the order of a pod goes now. One that was never evicted is, where its lane of evictions has room.
     fn lane_of_order(&self, wanted: &Wanted) -> LaneKey {
-        if wanted.by == By::EvictionOrDelete && self.overloaded_until.is_none() {
+        // The slots that only deletes may use stay theirs.
+        let has_slot = || self.slots.has_room_for_eviction(true, self.lanes.counted(), self.flights.len());
+        if wanted.by == By::EvictionOrDelete && self.overloaded_until.is_none() && has_slot() {
             let lane = self.lane_of(&wanted.pod, By::Eviction);
             if self.lanes.has_room(&lane) {
                 return lane;
@@ -194,6 +196,10 @@ impl Dispatcher {
         }
         // Of a pod that is gone its drain says at once that nothing is wanted any more; unless it knows better.
         let passing = matches!(class, Class::Transient | Class::Unauthorized | Class::Conflict | Class::Gone | Class::OtherUid);
+        if evicted && wanted.by == By::EvictionOrDelete {
+            // It was tried now. Its drain says the same as soon as it has heard the answer.
+            wanted.by = By::Delete;
+        }
         let delete = wanted.by.is_delete();
         let wait = self.patience.wait(class, wanted.tries, delete);
         // It is to be deleted by now: how its eviction failed is no reason to wait with that.

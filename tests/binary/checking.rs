@@ -4,12 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use sundown::sim::{
-    aws::{Fault, FaultRule, GroupSpec, HookSpec, How, QueueSettings, Redrive, Rule},
+    aws::{EventKind, Fault, FaultRule, GroupSpec, HookSpec, How, QueueSettings, Redrive, Rule},
     http::loopback,
     kube::Away,
 };
 
 use crate::stage::Stage;
+
+/// A rule for all that Sundown acts on.
+fn rule(stage: &Stage) -> Rule {
+    let mut rule = Rule::usual(stage.world.queue());
+    rule.kinds.insert(EventKind::LaunchSuccessful);
+    rule
+}
 
 /// A world as the Terraform module makes it: a queue with all that belongs to it, its rule, a group with its hook.
 async fn sound(seed: u64) -> Stage {
@@ -20,6 +27,7 @@ async fn sound(seed: u64) -> Stage {
     let redrive = Some(Redrive { queue: "dead".to_owned(), max_receives: 10 });
     let settings = stage.world.aws.queue_settings(stage.world.queue()).unwrap();
     stage.world.aws.create_queue(stage.world.queue(), QueueSettings { redrive, ..settings });
+    stage.world.aws.reroute(rule(&stage));
     stage
 }
 

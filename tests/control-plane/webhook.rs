@@ -163,37 +163,47 @@ async fn crowd(stage: &Stage, namespace: &str, instances: &[String], count: usiz
     stage.until("the pods are ready", &format!("/api/v1/namespaces/{namespace}/pods"), ready).await;
 }
 
+/// EC2 reclaims these nodes. From the first accept until the last of the 200 pods in this namespace is evicted.
+async fn asked_within(stage: &Stage, namespace: &str, nodes: &[String]) -> Duration {
+    for instance in nodes {
+        stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
+    }
+    let mut accepted = Vec::new();
+    for instance in nodes {
+        accepted.push(stage.accepted(instance).await);
+    }
+    let asked = || stage.calls().into_iter().filter(|c| c.did("create", "pods/eviction") && c.namespace == namespace).collect::<Vec<_>>();
+    stage.holds("all pods are evicted", async || asked().len() == 200).await;
+    asked().iter().map(|c| c.received).max().unwrap().since_or_zero(*accepted.iter().min().unwrap())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_of_spot_nodes_are_asked_within_three_seconds_beside_hundreds_whose_webhook_never_answers() {
     let Some(stage) = Stage::new(61).await else { return };
     stage.alone().await;
-    let instances = stage.spot_group(45).await;
-    let (stuck, spot) = instances.split_at(25);
+    let instances = stage.spot_group(65).await;
+    let (stuck, others) = instances.split_at(25);
+    let (calm, spot) = others.split_at(20);
     crowd(&stage, "stuck", stuck, 500).await;
+    crowd(&stage, "calm", calm, 200).await;
     crowd(&stage, "web", spot, 200).await;
+    let mut sundown = stage.leader("sundown", &[]).await;
+    // What this machine takes for as many pods with nothing beside them.
+    let calm = asked_within(&stage, "calm", calm).await;
     let webhook = Webhook::start(&stage).await;
     webhook.says("stuck", Some(Verdict::Deny(403, "not yet".to_owned())));
     let rule = Rule { name: "stuck", namespaces: &["stuck"], operations: &["CREATE"], resources: &["pods/eviction"] };
     stage.ask(webhook.address, &rule).await;
     stage.refuses_eviction("stuck", "stuck-0").await;
     webhook.says("stuck", Some(Verdict::Hold));
-    let mut sundown = stage.leader("sundown", &[]).await;
 
     for instance in stuck {
         stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
     }
     stage.holds("the webhook keeps evictions waiting", async || webhook.held() >= 2).await;
-    for instance in spot {
-        stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
-    }
-    let mut accepted = Vec::new();
-    for instance in spot {
-        accepted.push(stage.accepted(instance).await);
-    }
-    let asked = || stage.calls().into_iter().filter(|c| c.did("create", "pods/eviction") && c.namespace == "web").collect::<Vec<_>>();
-    stage.holds("all pods of the others are evicted", async || asked().len() == 200).await;
-    let took = asked().iter().map(|c| c.received).max().unwrap().since_or_zero(*accepted.iter().min().unwrap());
-    assert!(took <= Duration::from_secs(3), "the last was asked after {took:?}");
+    let took = asked_within(&stage, "web", spot).await;
+    // Without a fair share it took five times as long. A machine that needs more than 1.5 s with nothing beside them is busy otherwise.
+    assert!(took <= Duration::from_secs(3).max(2 * calm), "the last was asked after {took:?}, with nothing beside them after {calm:?}");
     // A few of the 500 were tried meanwhile, and none was deleted: their time has not come.
     assert!((2..=48).contains(&webhook.held()), "{}", webhook.held());
     assert!(sundown.metric("pods_forced_total").await < 0.5);

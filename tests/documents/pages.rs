@@ -46,6 +46,7 @@ fn variables_in_the_pages_are_those_of_flags_and_of_tests() {
 const FLAGS_OF_OTHERS: &[&str] = &[
     "release",
     "serve",
+    "no-service",
     "oldest",
     "all",
     "nocapture",

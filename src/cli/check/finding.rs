@@ -165,7 +165,7 @@ impl Report {
             };
             let mark = paint.text(tone, &format!("{mark:<4}"));
             let about = if finding.about.is_empty() { String::new() } else { format!("{}: ", finding.about) };
-            writeln!(out, "{mark} {:<20} {about}{}", finding.point, finding.says)?;
+            writeln!(out, "{mark} {:<20} {about}{}", finding.point, one_line(&finding.says))?;
             if let Some(remedy) = &finding.remedy {
                 writeln!(out, "{:<25} -> {remedy}", "")?;
             }
@@ -173,6 +173,11 @@ impl Report {
         let Summary { yes, no, advice, cannot_tell } = self.summary;
         writeln!(out, "\n{yes} yes, {} NO, {advice} no (advice: it works without), {cannot_tell} ? (cannot tell)", no - advice)
     }
+}
+
+/// The AWS SDK explains missing credentials on several lines. A finding is one.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

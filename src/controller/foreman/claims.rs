@@ -13,6 +13,8 @@ use crate::{
 
 /// How long a Node that is about to be accepted is waited for.
 const EXPECTED: std::time::Duration = seconds(30);
+/// Within this time, Nodes of one instance are not waited for again: one that can never be written must not hold an action open.
+const NOT_AGAIN: std::time::Duration = std::time::Duration::from_hours(1);
 
 /// Which Nodes are drained for which instance.
 #[derive(Debug, Default)]
@@ -28,12 +30,13 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// These Nodes are about to be accepted for one instance.
+    /// These Nodes are about to be accepted for one instance. Each try to accept them says so again: the time counts from the first.
     pub(super) fn expect(&mut self, instance: InstanceId, nodes: BTreeSet<NodeName>, now: Moment) {
-        self.expected.retain(|_, (_, until)| *until > now);
+        self.expected.retain(|_, (_, until)| until.plus(NOT_AGAIN) > now);
+        let until = self.expected.get(&instance).map_or(now.plus(EXPECTED), |(_, until)| *until);
         let begun = self.draining.get(&instance);
         let nodes = nodes.into_iter().filter(|node| begun.is_none_or(|begun| !begun.contains(node))).collect();
-        self.expected.insert(instance, (nodes, now.plus(EXPECTED)));
+        self.expected.insert(instance, (nodes, until));
     }
 
     /// The drain of a Node begins.

@@ -216,12 +216,19 @@ impl Foreman {
         }
     }
 
-    /// A Node object was deleted. If the LIST of this term is not answered yet, [`Self::take_over`] handles the Node later.
+    /// A Node object was deleted, and no drain of this leader knows it. If the LIST of this term is not answered yet,
+    /// [`Self::take_over`] handles the Node later. If it is, the index removed the Node just before: what the Node owes is completed
+    /// once the API server has confirmed that it does not exist.
     pub(super) fn unconfirmed_deleted(&mut self, node: &Arc<Node>) {
-        let is_pending = self.takeover.confirmed.trust(node, None) == Trust::Pending;
+        let trust = self.takeover.confirmed.trust(node, None);
         self.takeover.confirmed.forget(&node.uid);
-        if is_pending && !self.courses.contains_key(&node.name) {
-            self.takeover.deleted.push(Arc::clone(node));
+        if self.courses.contains_key(&node.name) || self.buried.contains(&node.uid) {
+            return;
+        }
+        match trust {
+            Trust::Pending => self.takeover.deleted.push(Arc::clone(node)),
+            Trust::Unconfirmed => self.read(node),
+            Trust::Confirmed => {}
         }
     }
 

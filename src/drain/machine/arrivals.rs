@@ -2,13 +2,16 @@
 
 use super::Drain;
 use crate::{
-    domain::{Moment, MomentExt, Pod},
+    domain::{Moment, MomentExt, Pod, seconds},
     drain::{
         Effect, Note,
         comebacks::{Arrival, Comebacks, OwnerKey, SCHEDULED_BEFORE, Verdict},
         pod::{Belongs, Entry},
     },
 };
+
+/// A pod that was created longer ago when the watch shows it came earlier: the watch was broken, and shows what it missed.
+const WATCH_LAG: std::time::Duration = seconds(3);
 
 /// By what a pod became known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,10 +27,11 @@ pub(super) enum Source {
 impl Source {
     /// When a pod came to the node that was cordoned at `cordoned`, if no pod that was being scheduled then comes after `settled`.
     ///
-    /// The watch shows it at once. A LIST may show it much later, and the pod says when it was created, by the clock of the API server.
+    /// The watch shows it at once, unless it was broken. A LIST may show it much later. Then the pod says when it was created, by the
+    /// clock of the API server, in whole seconds.
     fn arrival(self, now: Moment, pod: &Pod, cordoned: Moment, settled: Moment) -> Arrival {
         let came = match self {
-            Self::Watch => Some(now),
+            Self::Watch => Some(pod.created.filter(|created| created.plus(WATCH_LAG) < now).unwrap_or(now)),
             Self::FirstList if now <= settled => None,
             Self::FirstList | Self::List => pod.created.map(|created| created.min(now)),
         };

@@ -80,6 +80,20 @@ fn s19_pods_of_one_owner_that_were_being_scheduled_at_the_cordon_are_all_drained
     assert_eq!(left_alone(&w), []);
 }
 
+#[test]
+fn s19_pods_that_a_broken_watch_shows_late_did_not_come_back() {
+    let mut w = World::new();
+    w.stops_within = seconds(100);
+    w.add_pod(Pod { node: Some("n1".into()), ..pod("web") });
+    w.drain("n1", limits(3600));
+    for i in 0..6 {
+        w.set_pod_at(at(65), Pod { created: Some(at(0)), ..sticky(&format!("p{i}")) });
+    }
+    w.run_until(at(600));
+    assert_eq!((w.sent.len(), w.outcome("n1")), (7, Some(&Outcome::Empty)));
+    assert_eq!(left_alone(&w), []);
+}
+
 /// Another leader takes over, from what the API knows.
 fn taken_over(w: &mut World) {
     w.drains.clear();

@@ -94,7 +94,7 @@ async fn moto_answers_enroll_and_check() {
     let tag = ["enroll", "--asg-tag", "kubernetes.io/cluster/shop"];
     let enroll = async |more: &[&str]| account.tool(&[&tag[..], more].concat()).await;
     for (flags, code, word) in [
-        (&["--check"][..], 2, "add sundown-terminate"),
+        (&["--check"][..], 3, "add sundown-terminate"),
         (&[], 0, "Nothing was changed"),
         (&["--yes"], 0, "1 hooks made"),
         (&["--yes"], 0, "There is nothing to do"),

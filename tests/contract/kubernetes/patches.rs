@@ -12,6 +12,17 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const JSON: &str = "application/json-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
+/// A pod that no scheduler looks at.
+fn unscheduled() -> Value {
+    let mut pod = pod();
+    pod["spec"]["schedulerName"] = "nobody".into();
+    pod
+}
+
+fn immutable_uid() -> Value {
+    json!({ "reason": "FieldValueInvalid", "message": "Invalid value: \"other\": field is immutable", "field": "metadata.uid" })
+}
+
 fn pod() -> Value {
     json!({
         "metadata": { "name": "p", "finalizers": ["example.com/a", "example.com/b"] },
@@ -67,17 +78,20 @@ pub fn cases() -> Vec<Case> {
         Case::new(
             "a_strategic_patch_of_a_pods_status_sets_one_condition_of_the_pod_with_this_uid",
             steps![
-                post("pods", pod()).save("uid", "/metadata/uid"),
+                // The scheduler, which sets a condition of its own, leaves it alone.
+                post("pods", unscheduled()).save("uid", "/metadata/uid"),
                 patch_as(STRATEGIC, "pods/p/status", condition("example.com/x", "False")),
                 patch_as(STRATEGIC, "pods/p/status", json!({ "metadata": { "uid": "$uid" }, "status": { "conditions": [disrupted()] } })),
                 get("pods/p").shows(json!({ "status": { "phase": "Pending", "conditions": [disrupted(), { "type": "example.com/x", "status": "False" }] } })),
-                patch_as(STRATEGIC, "pods/p/status", json!({ "metadata": { "uid": "other" }, "status": { "conditions": [disrupted()] } })).gives(
+                patch_as(STRATEGIC, "pods/p/status", json!({ "metadata": { "uid": "other" }, "status": { "conditions": [disrupted()] } })).refused(
                     422,
-                    json!({ "reason": "Invalid", "message": "Pod \"p\" is invalid: metadata.uid: Invalid value: \"other\": field is immutable" }),
+                    "Invalid",
+                    "Pod \"p\" is invalid: metadata.uid: Invalid value: \"other\": field is immutable",
+                    // Validated as metadata and again as an update.
+                    json!({ "name": "p", "kind": "Pod", "causes": [immutable_uid(), immutable_uid()] }),
                 ),
             ],
         )
-        // The scheduler sets a condition of its own.
         .without_controllers(),
         Case::new(
             "a_strategic_patch_replaces_taints_whole",
