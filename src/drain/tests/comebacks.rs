@@ -84,7 +84,7 @@ fn s19_pods_of_one_owner_that_were_being_scheduled_at_the_cordon_are_all_drained
 fn s19_pods_that_a_broken_watch_shows_late_did_not_come_back() {
     let mut w = World::new();
     w.stops_within = seconds(100);
-    w.add_pod(Pod { node: Some("n1".into()), ..pod("web") });
+    w.add_pod(Pod { node: Some("n1".into()), grace: seconds(100), ..pod("web") });
     w.drain("n1", limits(3600));
     for i in 0..6 {
         w.set_pod_at(at(65), Pod { created: Some(at(0)), ..sticky(&format!("p{i}")) });

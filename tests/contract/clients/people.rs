@@ -96,7 +96,7 @@ async fn moto_answers_enroll_and_check() {
     for (flags, code, word) in [
         (&["--check"][..], 3, "add sundown-terminate"),
         (&[], 0, "Nothing was changed"),
-        (&["--yes"], 0, "1 hooks made"),
+        (&["--yes"], 0, "1 hook made"),
         (&["--yes"], 0, "There is nothing to do"),
         (&["--check"], 0, "sundown-terminate is there"),
     ] {
