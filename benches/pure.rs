@@ -99,6 +99,7 @@ fn pod(i: usize) -> Pod {
         // As random as a real one, so that neighbours in a list are none in the map.
         uid: format!("{:08x}-aaaa-4bbb-8ccc-0123456789ab", i.wrapping_mul(2_654_435_761) % (1 << 32)).into(),
         node: Some("node".into()),
+        created: Some(at(0)),
         labels: (0..5).map(|k| (format!("example.com/label-{k}"), format!("value-{k}"))).collect(),
         phase: Phase::Running,
         ready: true,
@@ -128,7 +129,7 @@ fn drain_all(count: usize) -> Duration {
     let mut changing = Duration::ZERO;
     while let Some(uid) = core.go.pop_front() {
         core.now += 1;
-        let order = drain.order(&uid, at(core.now)).expect("it is wanted");
+        let order = drain.order(&uid, at(core.now), true).expect("it is wanted");
         sent += 1;
         let answer = ApiAnswer { code: 201, ..ApiAnswer::default() };
         core.dispatch(DispatchInput::Answer { uid: uid.clone(), class: classify(&answer) });
