@@ -17,7 +17,7 @@ use std::{
 
 use jiff::Timestamp;
 use sundown::sim::{
-    aws::{ActionReport, Call, Deletion, InstanceChange},
+    aws::{ActionReport, Call, Deletion, InstanceChange, Transition},
     kube::{Entry, Request},
 };
 
@@ -149,6 +149,15 @@ struct Judge<'a> {
     story: Story<'a>,
     evidence: &'a Evidence,
     broken: Vec<String>,
+    /// Group and name of each hook beside which, for the same transition, there is one whose name starts with `sundown`.
+    beside_named: BTreeSet<(&'a str, &'a str)>,
+}
+
+/// See [`Judge::beside_named`]. Found once: a run may have thousands of actions, and each call for one asks whose hook it is.
+fn beside_named(actions: &[ActionReport]) -> BTreeSet<(&str, &str)> {
+    let transitions: BTreeSet<_> = actions.iter().map(|a| (a.group.as_str(), a.hook.as_str(), a.transition == Transition::Launching)).collect();
+    let has_named = |group: &str, launching: bool| transitions.iter().any(|(g, h, l)| (*g, *l) == (group, launching) && h.starts_with("sundown"));
+    transitions.iter().filter(|(group, _, launching)| has_named(group, *launching)).map(|(group, hook, _)| (*group, *hook)).collect()
 }
 
 fn is_us(name: &str) -> bool {
@@ -159,7 +168,7 @@ const SLACK: Duration = Duration::from_millis(1500);
 
 impl<'a> Judge<'a> {
     fn of(evidence: &'a Evidence) -> Self {
-        Self { story: Story::of(evidence), evidence, broken: Vec::new() }
+        Self { story: Story::of(evidence), evidence, broken: Vec::new(), beside_named: beside_named(&evidence.actions) }
     }
 
     fn broken(&mut self, at: Timestamp, what: String) {
@@ -174,8 +183,7 @@ impl<'a> Judge<'a> {
     /// Ours to complete. A hook that stands beside one whose name starts with `sundown` is another party's.
     fn is_ours(&self, group: &str, hook: &str) -> bool {
         let named = |hook: &str| hook.starts_with("sundown");
-        let of_group = || self.evidence.actions.iter().filter(|a| a.group == group);
-        let beside = of_group().filter(|a| a.hook == hook).any(|a| of_group().any(|b| b.transition == a.transition && named(&b.hook)));
+        let beside = self.beside_named.contains(&(group, hook));
         let is_eks = ["Terminate-LC-Hook", "Launch-LC-Hook"].contains(&hook);
         self.belongs(group) == Some(Belongs::Us) && !is_eks && (named(hook) || !beside)
     }
