@@ -26,8 +26,10 @@ pub struct AcceptOptions {
     /// When the drain of an open record ends at the latest, as whoever drains it derives it; `None`: not known here, or nothing
     /// ends it.
     pub rules: Option<Moment>,
-    /// How long before its own end this interruption would force: what `rules` has been shortened by.
+    /// `--deadline-margin`: how long before the machine goes pods are to be gone. `rules` is shortened by it.
     pub margin: Duration,
+    /// The same of a spot notice.
+    pub spot_margin: Duration,
     /// Whose marks are written beside ours.
     pub compat: Option<Compat>,
     /// `--drain-timeout`; the deadline of a hook is its accept plus this where `rules` does not say better.
@@ -41,7 +43,24 @@ const LONGEST_HOOK: Duration = seconds(7200);
 
 impl Default for AcceptOptions {
     fn default() -> Self {
-        Self { exclude: false, stale: false, sent: None, rules: None, margin: Duration::ZERO, compat: None, drain_timeout: None, unconfirmed: false }
+        Self {
+            exclude: false,
+            stale: false,
+            sent: None,
+            rules: None,
+            margin: Duration::ZERO,
+            spot_margin: Duration::ZERO,
+            compat: None,
+            drain_timeout: None,
+            unconfirmed: false,
+        }
+    }
+}
+
+impl AcceptOptions {
+    /// When pods are to be gone on account of an interruption of this kind, whose machine goes at `end`.
+    fn forces(&self, kind: Option<Kind>, end: Moment) -> Moment {
+        end.minus(if kind == Some(Kind::Spot) { self.spot_margin } else { self.margin })
     }
 }
 
@@ -215,8 +234,8 @@ impl Newcomer {
         !self.is_told_by(record) && (self.owes_a_new_hook(record) || self.ends_sooner(record, options))
     }
 
-    /// It would end the drain sooner than anything else. In doubt it would: one that joins for nothing costs a PATCH, one that is
-    /// thrown away may cost the pods their time.
+    /// It would end the drain, or force pods, sooner than anything else: of two machines' ends the later one may have the greater margin. In
+    /// doubt it would: one that joins for nothing costs a PATCH, one that is thrown away may cost the pods their time.
     fn ends_sooner(&self, record: &Record, options: &AcceptOptions) -> bool {
         let now = self.taken.accepted;
         let mut held = record.taken(&self.instance);
@@ -226,13 +245,19 @@ impl Newcomer {
             return !held.iter().any(|t| t.hook.as_ref().is_some_and(|h| h.key == hook.key));
         }
         let Some(end) = end_ahead(&self.taken, now) else { return false };
-        let by_facts = held.iter().filter(|t| t.hook.is_none()).filter_map(|t| end_ahead(t, now)).min();
+        let forces = options.forces(self.taken.kind, end);
         // A limit that is over rules nothing any more: the drain is paused, or about to be taken up again.
-        let ruling = match options.rules {
-            Some(limit) => Some(limit).filter(|limit| *limit > now).map(|limit| limit.plus(options.margin)),
-            None => held.iter().filter(|t| t.hook.is_some()).map(|t| t.accepted.plus(options.drain_timeout.unwrap_or(LONGEST_HOOK))).min(),
+        if options.rules.is_some_and(|limit| limit > now && limit <= forces) {
+            return false;
+        }
+        let patience = options.drain_timeout.unwrap_or(LONGEST_HOOK);
+        let end_of = |t: &Taken| match &t.hook {
+            Some(_) if options.rules.is_some() => None,
+            Some(_) => Some(t.accepted.plus(patience)).filter(|end| *end > now),
+            None => end_ahead(t, now),
         };
-        by_facts.into_iter().chain(ruling.filter(|r| *r > now)).min().is_none_or(|old| end < old)
+        let ends: Vec<(Moment, Moment)> = held.iter().filter_map(|t| end_of(t).map(|end| (end, options.forces(t.kind, end)))).collect();
+        ends.iter().all(|(old, _)| end < *old) || ends.iter().all(|(_, old)| forces < *old)
     }
 }
 

@@ -135,7 +135,7 @@ fn to_an_open_record_what_owes_no_new_hook_and_ends_no_earlier_is_a_repeat() {
 fn a_second_interruption_is_held_against_the_limit_that_rules_now() {
     let hooked = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
     let spotted = take_on(&node(), &spot("e1", 0), 1).unwrap();
-    let ruled = |rules: i64| AcceptOptions { rules: Some(at(rules)), margin: seconds(10), ..AcceptOptions::default() };
+    let ruled = |rules: i64| AcceptOptions { rules: Some(at(rules)), spot_margin: seconds(10), ..AcceptOptions::default() };
     let short = AcceptOptions { drain_timeout: Some(seconds(300)), ..AcceptOptions::default() };
     for (name, record, interruption, now, options, repeat) in [
         ("a hook of two hours, after 70 min", &hooked, spot("e2", 4200), 4200, ruled(7200), false),
@@ -149,6 +149,28 @@ fn a_second_interruption_is_held_against_the_limit_that_rules_now() {
         ("the same action again", &hooked, hook("e2", 5, "drain", "t1"), 6, ruled(7200), true),
     ] {
         assert_eq!(take_on_with(record, &interruption, now, &options).is_none(), repeat, "{name}");
+    }
+}
+
+#[test]
+fn a_notice_that_forces_sooner_than_a_capacity_warning_joins_it_although_its_machine_goes_a_little_later() {
+    let capacity = |ends: i64| event("e1", 0, What::Capacity { ends: Some(at(ends)) });
+    let margins =
+        |rules: Option<i64>| AcceptOptions { rules: rules.map(at), margin: seconds(5), spot_margin: seconds(10), ..AcceptOptions::default() };
+    for (name, first, second, rules, repeat) in [
+        ("the machine goes 1 s later, and pods 4 s earlier", capacity(120), spot("e2", 1), None, false),
+        ("the same, against the limit that rules", capacity(120), spot("e2", 1), Some(115), false),
+        ("a limit that is over rules nothing", capacity(120), spot("e2", 1), Some(1), false),
+        ("pods go at the same moment", capacity(120), spot("e2", 5), None, true),
+        ("the same, against the limit that rules", capacity(120), spot("e2", 5), Some(115), true),
+        ("both are later", capacity(120), spot("e2", 9), None, true),
+        ("a limit that is sooner than both", capacity(120), spot("e2", 1), Some(60), true),
+        ("the machine goes sooner, and pods do not", spot("e1", 0), event("e2", 1, What::Capacity { ends: Some(at(119)) }), None, false),
+        ("the same, and the limit rules both", spot("e1", 0), event("e2", 1, What::Capacity { ends: Some(at(119)) }), Some(110), true),
+        ("neither is sooner", spot("e1", 0), event("e2", 1, What::Capacity { ends: Some(at(120)) }), None, true),
+    ] {
+        let held = take_on(&node(), &first, 1).unwrap();
+        assert_eq!(take_on_with(&held, &second, 10, &margins(rules)).is_none(), repeat, "{name}");
     }
 }
 

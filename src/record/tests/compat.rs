@@ -8,6 +8,7 @@ const ASKED: AcceptOptions = AcceptOptions {
     sent: None,
     rules: None,
     margin: std::time::Duration::ZERO,
+    spot_margin: std::time::Duration::ZERO,
     compat: Some(Compat::Nth),
     drain_timeout: None,
     unconfirmed: false,
