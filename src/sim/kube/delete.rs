@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{
+    control::SCENARIO,
     failure::Failure,
     journal::{Fact, PodRef},
     json::{Look, plus_seconds, seconds},
@@ -156,9 +157,9 @@ impl State {
         }
     }
 
-    /// What a client does to a pod is for judges to see; what controllers do is not.
+    /// What clients and people (a scenario) do to a pod is for judges to see; what controllers do is not.
     fn note_deletion(&mut self, old: &Object, asked: Option<i64>, by: &str, wrap: impl FnOnce(PodRef, u64, bool, Vec<String>) -> Fact) {
-        let Some(pod) = old.pod.as_ref().filter(|_| self.journal.on && !by.starts_with('<')) else { return };
+        let Some(pod) = old.pod.as_ref().filter(|_| self.journal.on && (!by.starts_with('<') || by == SCENARIO)) else { return };
         let again = pod.deletion.is_some();
         let grace = match course(old, asked) {
             Course::Now => 0,

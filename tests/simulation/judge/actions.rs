@@ -7,7 +7,7 @@ use sundown::sim::aws::{ActionReport, HookResult, Outcome, State, Transition, Ve
 
 use super::{
     Judge, SLACK, is_us,
-    story::{Deadline, Life},
+    story::{Deadline, Life, interruptions, is_open},
 };
 
 const SIGNS: [&str; 2] = ["autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"];
@@ -79,6 +79,7 @@ impl Judge<'_> {
             || self.node_away(node, &action.instance, at)
             || self.story.machine_gone(node, at)
             || self.story.released_by_hand(node, at)
+            || self.story.record_deleted_twice(node, at)
             || self.is_unreachable(node, at);
         if excused { Vec::new() } else { self.story.left(node, at) }
     }
@@ -129,11 +130,14 @@ impl Judge<'_> {
         if self.is_meddled(node, accepted, at) || self.troubled(accepted, at) {
             return;
         }
+        // The drain may have begun before, for something else that the same record tells.
+        let record = self.story.page(node, accepted).filter(|page| is_open(page)).and_then(|page| page.record.as_ref());
+        let begun = record.and_then(|r| interruptions(r).map(|t| t.accepted).min()).map_or(accepted, |first| first.min(accepted));
         let was_there = |l: &&Life| l.pod.node == node.as_str() && l.bound <= at && super::story::counts(&l.pod);
         let mut empty = accepted + AT_LEAST;
         for life in self.story.pods.values().filter(was_there) {
             // One that had finished before is left alone; one that finishes on its way out holds its volumes until its object is gone.
-            match life.gone.or(life.finished.filter(|f| *f <= accepted)) {
+            match life.gone.or(life.finished.filter(|f| *f <= begun)) {
                 Some(went) if went <= at => empty = empty.max(went),
                 // It was given up at a deadline, or stuck behind a finalizer.
                 _ => return,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sundown::sim::{
     aws::{ActionEnd, HookResult, SpotAction, Verdict},
-    kube::{BudgetSpec, Entry, Fact, PodShape, PodSpec},
+    kube::{BudgetSpec, Entry, Fact, PodRef, PodShape, PodSpec},
 };
 
 use super::{Belongs, Evidence, Judge, Rule, events::Event, judge, judge_any};
@@ -219,6 +219,15 @@ async fn a_machine_that_ends_and_whose_pods_nobody_asks_is_seen() {
     evidence.requests.retain(|r| r.subresource != "eviction");
     evidence.entries.retain(|e| !matches!(e.fact, Fact::Evicted { .. } | Fact::Deleted { .. } | Fact::PodGone(_) | Fact::PodFinished(_)));
     breaks(&judge(&evidence), "was accepted for a state-change event, and nobody asked");
+    let bound = evidence.entries.iter().find_map(|e| if let Fact::Bound(pod) = &e.fact { Some(pod.clone()) } else { None });
+    let deleted = |uid: &str| {
+        let mut evidence = evidence.clone();
+        let (pod, at) = (PodRef { uid: uid.to_owned(), ..bound.clone().unwrap() }, evidence.begun);
+        insert(&mut evidence, at, "<scenario>", Fact::Deleted { pod, grace: 600, again: false, overrun: Vec::new() });
+        judge(&evidence)
+    };
+    keeps(&deleted(&bound.clone().unwrap().uid), "nobody asked", "a person had deleted the pod before");
+    breaks(&deleted("uid-of-an-earlier-pod-of-this-name"), "nobody asked");
 }
 
 #[tokio::test(start_paused = true)]

@@ -70,8 +70,8 @@ impl Judge<'_> {
         !ours || never_read || harmless || known || repeat || no_node || stale
     }
 
-    /// What was written on the node when it was decided says as much: it is drained, and is over no later than this asks for; or it was drained, and
-    /// stays cordoned.
+    /// What was written on the node when it was decided says as much: it is drained, and is over no later than this asks for, or what this
+    /// tells was over by then; or it was drained, and stays cordoned.
     fn is_repeat(&self, event: &Event, node: &str, at: Timestamp) -> bool {
         // What came before a reboot counts for less, and how much is not told by what is written.
         if self.story.hand(node, "rebooted", at) {
@@ -85,6 +85,10 @@ impl Judge<'_> {
                 return self.story.cordoned_between(node, since.max(page.at), at.min(until));
             }
             let told: Vec<Told> = interruptions(record).collect();
+            // Nothing is sooner than the end of the machine, and a notice that was read after its own end rules nothing.
+            if told.iter().any(Told::is_over) || event.machine_goes().is_some_and(|end| end <= at) {
+                return true;
+            }
             self.story.deadlines_of(&event.instance, &told, at).iter().any(|d| d.at <= event.deadline() + SLACK)
         })
     }
@@ -104,6 +108,15 @@ struct Event {
 }
 
 impl Event {
+    /// When the machine goes, where this says that it goes soon. A machine that is over (`stopped`, `terminated`) is news to a drain.
+    fn machine_goes(&self) -> Option<Timestamp> {
+        match self.state.as_str() {
+            "stopping" | "shutting-down" => Some(self.time + Duration::from_secs(30)),
+            "" => Some(self.ends.unwrap_or(self.time + Duration::from_secs(120))),
+            _ => None,
+        }
+    }
+
     /// When pods are forced on its account.
     fn deadline(&self) -> Timestamp {
         let after = |seconds| self.time + Duration::from_secs(seconds);

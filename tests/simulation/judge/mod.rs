@@ -9,6 +9,7 @@ pub mod events;
 mod messages;
 mod pods;
 pub mod story;
+mod windows;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -39,9 +39,16 @@ pub struct Told {
     pub accepted: Timestamp,
     pub hook: Option<(String, String)>,
     pub ends: Option<Timestamp>,
+    /// It was read late and waited for a proof.
+    pub is_stale: bool,
 }
 
 impl Told {
+    /// It says that nothing runs on the machine any more.
+    pub fn is_over(&self) -> bool {
+        !self.is_stale && matches!(self.state.as_deref(), Some("stopped" | "terminated"))
+    }
+
     /// It owes this action, and was not written down before the action began.
     pub fn is_of(&self, action: &ActionReport) -> bool {
         self.hook.as_ref().is_some_and(|(group, hook)| *group == action.group && *hook == action.hook) && self.accepted >= action.started
@@ -186,6 +193,8 @@ impl<'a> Story<'a> {
             if now >= last + action.heartbeat_timeout.mul_f64(0.66) {
                 all.push(Deadline { at: last + action.heartbeat_timeout - margin, accepted: first });
             }
+            let assumed = self.assumed_windows(action, now).map(|from| from + action.heartbeat_timeout - margin);
+            all.extend(assumed.map(|at| Deadline { at, accepted: first }));
         }
         all
     }
@@ -270,6 +279,22 @@ impl<'a> Story<'a> {
 
     pub fn machine_gone(&self, node: &str, at: Timestamp) -> bool {
         self.machines_gone.get(node).is_some_and(|t| *t <= at)
+    }
+
+    /// Somebody deleted the open record of a node twice before that, which ends its drain: the first time may be a mistake. Sundown itself
+    /// takes the record of another machine away.
+    pub fn record_deleted_twice(&self, node: &str, at: Timestamp) -> bool {
+        let (mut was_open, mut deletions) = (false, 0);
+        for entry in self.evidence.entries.iter().filter(|e| e.at <= at) {
+            let Fact::Annotated { node: of, annotations, .. } = &entry.fact else { continue };
+            if of != node {
+                continue;
+            }
+            let record = annotations.get("sundown.dev/record").and_then(|text| serde_json::from_str::<Value>(text).ok());
+            deletions += usize::from(was_open && record.is_none() && !super::is_us(&entry.by));
+            was_open = record.is_some_and(|r| r["released"].is_null());
+        }
+        deletions > 1
     }
 
     /// Somebody asked before that for the release of the drain that went on then: not before its accept, which takes an older order away.
@@ -363,6 +388,7 @@ pub fn interruptions(record: &Value) -> impl Iterator<Item = Told> + use<> {
             accepted: time("accepted")?,
             hook: text("group").zip(text("hook")),
             ends: time("ends"),
+            is_stale: i["stale"] == true,
         })
     })
 }

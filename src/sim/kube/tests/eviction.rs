@@ -4,7 +4,7 @@ use kube::api::DeleteParams;
 use serde_json::json;
 
 use super::{
-    super::{EvictionVerdict, Fact, Match, json::Look},
+    super::{Entry, EvictionVerdict, Fact, Match, json::Look},
     *,
 };
 
@@ -302,5 +302,10 @@ async fn the_journal_tells_voluntary_overruns() {
     assert!(facts.iter().any(|f| matches!(f, Fact::Deleted { pod, overrun, .. } if pod.name == "b" && overrun == &["web"])));
     let asked: Vec<_> = kube.requests().into_iter().filter(|r| r.subresource == "eviction").map(|r| (r.name, r.status)).collect();
     assert_eq!(asked, [("a".to_owned(), 201)]);
+    kube.add_pod(&PodSpec::on("n0", "shop", "c"));
+    settle().await;
+    kube.delete("pods", "shop", "c");
+    let by_hand = |e: &Entry| e.by == "<scenario>" && matches!(&e.fact, Fact::Deleted { pod, .. } if pod.name == "c");
+    assert!(kube.journal().iter().any(by_hand), "what a scenario deletes a person deletes");
     assert_eq!(Match::evictions().subresource.as_deref(), Some("eviction"));
 }

@@ -1,6 +1,11 @@
 //! How lifecycle actions end.
 
+use serde_json::json;
+use sundown::sim::aws::{Call, Outcome};
+
 use super::*;
+
+const US: &str = "sundown-0";
 
 fn end(evidence: &mut Evidence) -> &mut ActionEnd {
     evidence.actions[0].end.as_mut().unwrap()
@@ -81,6 +86,36 @@ async fn a_node_that_registers_again_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_record_that_is_deleted_once_ends_no_drain_and_the_second_deletion_does() {
+    let (evidence, at, node) = hasty().await;
+    let entries = evidence.entries.iter().rev();
+    let fact =
+        entries.map(|e| e.fact.clone()).find(|f| matches!(f, Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record")));
+    let Some(Fact::Annotated { provider_id, annotations, .. }) = fact else { panic!() };
+    let open = evidence.entries.iter().find_map(|e| match &e.fact {
+        Fact::Annotated { annotations, .. } => annotations.get("sundown.dev/record").cloned(),
+        _ => None,
+    });
+    let page = |record: Option<&String>| {
+        let mut annotations = annotations.clone();
+        annotations.remove("sundown.dev/record");
+        annotations.extend(record.map(|r| ("sundown.dev/record".to_owned(), r.clone())));
+        Fact::Annotated { node: node.clone(), provider_id: provider_id.clone(), annotations }
+    };
+    let with = |deletions: u64, by: &str| {
+        let mut evidence = evidence.clone();
+        for n in 0..deletions {
+            insert(&mut evidence, at - s(12 - 4 * n), by, page(None));
+            insert(&mut evidence, at - s(10 - 4 * n), US, page(open.as_ref()));
+        }
+        judge(&evidence)
+    };
+    breaks(&with(1, "<test>"), "was completed before");
+    keeps(&with(2, "<test>"), "was completed before", "who deletes it twice wants the drain to end");
+    breaks(&with(2, US), "was completed before");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hook_that_is_completed_long_after_its_node_is_empty_is_seen() {
     let mut evidence = hooked().await;
     let at = end(&mut evidence).at + s(30);
@@ -133,4 +168,82 @@ async fn a_hook_that_stays_open_or_runs_into_its_global_timeout_is_seen() {
     breaks(&judge(&evidence), "ran into its global timeout");
     evidence.actions[0].end = None;
     breaks(&judge(&evidence), "is open");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_finished_on_its_way_out_is_waited_for_although_its_hook_joined_the_drain_later() {
+    const LATE: &str = "was completed late";
+    let mut evidence = hooked().await;
+    let (instance, node) = node_of(&evidence);
+    let at = end(&mut evidence).at + s(30);
+    end(&mut evidence).at = at;
+    breaks(&judge(&evidence), LATE);
+    let accepted = when(&evidence, |f| matches!(f, Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record")));
+    let pod = PodRef { namespace: "load".into(), name: "held-0".into(), uid: "uid-of-held-0".into(), node: node.clone() };
+    let begun = evidence.begun;
+    insert(&mut evidence, begun, "<scheduler>", Fact::Bound(pod.clone()));
+    insert(&mut evidence, accepted - s(5), "<kubelet>", Fact::PodFinished(pod));
+    breaks(&judge(&evidence), LATE);
+    let time = (accepted - s(10)).to_string();
+    let spot = json!({ "kind": "spot", "event": "e", "time": time, "accepted": time });
+    let mut first = json!({ "version": 1, "instance": instance, "interruptions": [spot] });
+    // A spot notice was taken on ten seconds before; the hook has joined it, or has a drain of its own.
+    let mut with = |joins: bool| {
+        let mut evidence = evidence.clone();
+        for entry in &mut evidence.entries {
+            if let Fact::Annotated { annotations, .. } = &mut entry.fact
+                && let Some(record) = annotations.get_mut("sundown.dev/record").filter(|_| joins)
+            {
+                let mut written: serde_json::Value = serde_json::from_str(record).unwrap();
+                written["interruptions"].as_array_mut().unwrap().push(spot.clone());
+                *record = written.to_string();
+            }
+        }
+        if !joins {
+            first["released"] = json!({ "at": time, "outcome": "empty" });
+        }
+        let annotations = [("sundown.dev/record".to_owned(), first.to_string())].into();
+        let page = Fact::Annotated { node: node.clone(), provider_id: format!("aws:///eu-west-1a/{instance}"), annotations };
+        insert(&mut evidence, accepted - s(10), US, page);
+        judge(&evidence)
+    };
+    keeps(&with(true), LATE, "it finished in this drain, and holds its volumes");
+    breaks(&with(false), LATE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_took_a_drain_over_and_whose_heartbeat_fails_forces_sooner_and_nobody_else_does() {
+    const EARLY: &str = "was deleted too early";
+    const BEAT: &str = "autoscaling:RecordLifecycleActionHeartbeat";
+    let mut evidence = hooked().await;
+    let (instance, node) = node_of(&evidence);
+    let begun = evidence.begun;
+    let started = evidence.actions[0].started;
+    evidence.ended = started + s(100);
+    end(&mut evidence).at = started + s(90);
+    let released = |e: &Entry| matches!(&e.fact, Fact::Annotated { annotations, .. } if annotations.get("sundown.dev/record").is_some_and(|r| r.contains("\"released\":{")));
+    evidence.entries.retain(|e| !released(e));
+    let pod = PodRef { namespace: "load".into(), name: "slow-0".into(), uid: "uid-of-slow-0".into(), node };
+    insert(&mut evidence, begun, "<scheduler>", Fact::Bound(pod.clone()));
+    insert(&mut evidence, started + s(57), "sundown-1", Fact::Deleted { pod, grace: 2, again: false, overrun: Vec::new() });
+    let beat = |evidence: &mut Evidence, after: u64, by: &str, outcome: Outcome| {
+        let object = format!("asg/drain/{instance}");
+        let at = started + s(after);
+        evidence.calls.push(Call { at, api: BEAT.to_owned(), object, by: by.to_owned(), outcome });
+    };
+    for after in [20, 45] {
+        beat(&mut evidence, after, US, Outcome::Ok);
+    }
+    breaks(&judge(&evidence), EARLY);
+    let with = |tries: &[(u64, &str, Outcome)]| {
+        let mut evidence = evidence.clone();
+        tries.iter().for_each(|(after, by, outcome)| beat(&mut evidence, *after, by, outcome.clone()));
+        judge(&evidence)
+    };
+    let failed = || Outcome::Error("InternalFailure".to_owned());
+    keeps(&with(&[(55, "sundown-1", failed())]), EARLY, "it does not know that its predecessor's were accepted");
+    breaks(&with(&[(55, US, failed())]), EARLY);
+    breaks(&with(&[(50, "sundown-1", Outcome::Ok)]), EARLY);
+    breaks(&with(&[(50, "sundown-1", failed()), (52, "sundown-1", Outcome::Ok)]), EARLY);
+    breaks(&with(&[(58, "sundown-1", failed())]), EARLY);
 }

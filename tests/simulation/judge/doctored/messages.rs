@@ -72,3 +72,56 @@ async fn a_notice_for_a_node_that_was_put_back_and_that_is_dropped_is_seen() {
     keeps(&told(2, true), LOST, "it was decided before the node was put back");
     breaks(&told(0, true), LOST);
 }
+
+/// A state-change notification of this age was deleted then.
+fn state_change(evidence: &mut Evidence, state: &str, age: u64, at: Timestamp) {
+    let (instance, _) = node_of(evidence);
+    let time = (at - s(age)).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let body = json!({
+        "version": "0", "id": "one-more", "detail-type": "EC2 Instance State-change Notification", "source": "aws.ec2", "time": time,
+        "detail": { "instance-id": instance, "state": state },
+    });
+    let first = evidence.deletions[0].clone();
+    evidence.deletions.push(Deletion { at, body: body.to_string().into(), ..first });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_that_ends_a_drain_sooner_and_does_not_join_it_is_seen_unless_its_time_was_over() {
+    let evidence = overdue().await;
+    let at = when(&evidence, |f| matches!(f, Fact::Evicted { .. })) + s(3);
+    let with = |state: &str, age: u64| {
+        let mut evidence = evidence.clone();
+        state_change(&mut evidence, state, age, at);
+        judge(&evidence)
+    };
+    breaks(&with("stopping", 5), LOST);
+    breaks(&with("stopping", 25), LOST);
+    keeps(&with("stopping", 35), LOST, "the machine was to be gone five seconds before, and the drain goes on by its own deadline");
+    breaks(&with("terminated", 5), LOST);
+    breaks(&with("terminated", 35), LOST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_that_knows_that_its_machine_is_over_learns_nothing_more() {
+    let evidence = overdue().await;
+    let at = when(&evidence, |f| matches!(f, Fact::Evicted { .. })) + s(3);
+    let knowing = |state: &str, is_stale: bool| {
+        let mut evidence = evidence.clone();
+        let time = (at - s(4)).to_string();
+        for entry in &mut evidence.entries {
+            if let Fact::Annotated { annotations, .. } = &mut entry.fact
+                && let Some(record) = annotations.get_mut("sundown.dev/record")
+            {
+                let mut written: serde_json::Value = serde_json::from_str(record).unwrap();
+                let entry = json!({ "kind": "state-change", "event": "e", "time": time, "accepted": time, "state": state, "stale": is_stale });
+                written["interruptions"].as_array_mut().unwrap().push(entry);
+                *record = written.to_string();
+            }
+        }
+        state_change(&mut evidence, "terminated", 1, at);
+        judge(&evidence)
+    };
+    keeps(&knowing("stopped", false), LOST, "it is over already");
+    breaks(&knowing("stopped", true), LOST);
+    breaks(&knowing("stopping", false), LOST);
+}

@@ -1,0 +1,51 @@
+//! What a new leader may assume of the heartbeats of the one before.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use sundown::sim::{
+    aws::{ActionReport, Call, Outcome},
+    kube::Fact,
+};
+
+use super::story::{Story, interruptions};
+
+/// How long nobody may have led before a take-over: `--lease-duration` and five seconds.
+const WITHOUT_LEADER: Duration = Duration::from_secs(20);
+
+impl Story<'_> {
+    /// When the last window of an action began, as a leader may assume that took its drain over. It does not know which heartbeats of its
+    /// predecessor were accepted. It learns it with the first one of its own; if that fails, it counts on no more than this: an accepted
+    /// heartbeat one interval before its predecessor ended, or none since the event if that can be. Two thirds of the window must be over.
+    pub fn assumed_windows(&self, action: &ActionReport, now: Timestamp) -> impl Iterator<Item = Timestamp> {
+        let object = format!("{}/{}/{}", action.group, action.hook, action.instance);
+        let all = self.evidence.calls.iter().filter(|c| c.api == "autoscaling:RecordLifecycleActionHeartbeat");
+        let calls: Vec<&Call> = all.filter(|c| c.object == object && c.at >= action.started && c.at <= now).collect();
+        let accepted_by = self.accepted_by(action);
+        let (timeout, started) = (action.heartbeat_timeout, action.started);
+        let interval = if timeout < Duration::from_secs(60) { timeout / 3 } else { timeout / 2 };
+        let mut windows = Vec::new();
+        for first in calls.iter().filter(|c| Some(&c.by) != accepted_by.as_ref()) {
+            let of_it = || calls.iter().filter(|c| c.by == first.by);
+            // What was decided just before it was accepted is on its way still.
+            let knows = of_it().any(|c| c.outcome == Outcome::Ok && c.at + super::SLACK <= now);
+            if of_it().any(|c| c.at < first.at) || first.outcome == Outcome::Ok || knows {
+                continue;
+            }
+            windows.push(started.max(first.at - interval - WITHOUT_LEADER));
+            windows.extend(Some(started).filter(|started| *started + timeout > first.at));
+        }
+        windows.into_iter().filter(move |from| now >= *from + timeout.mul_f64(0.66))
+    }
+
+    /// Who wrote an action into the record of its Node.
+    fn accepted_by(&self, action: &ActionReport) -> Option<String> {
+        let writes = self.evidence.entries.iter().filter(|e| e.at >= action.started);
+        let names_it = |fact: &Fact| {
+            let Fact::Annotated { provider_id, annotations, .. } = fact else { return false };
+            let record = annotations.get("sundown.dev/record").and_then(|text| serde_json::from_str(text).ok());
+            provider_id.ends_with(&action.instance) && record.is_some_and(|r| interruptions(&r).any(|told| told.is_of(action)))
+        };
+        writes.into_iter().find(|e| names_it(&e.fact)).map(|e| e.by.clone())
+    }
+}
