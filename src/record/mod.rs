@@ -19,6 +19,7 @@
 mod accept;
 mod compat;
 mod confirmed;
+mod deleted;
 mod life;
 mod patch;
 mod returned;
@@ -30,6 +31,7 @@ mod tests;
 
 pub use accept::{Accept, AcceptOptions, accept, recognise};
 pub use confirmed::{ConfirmedNodes, Trust};
+pub use deleted::{OnDeletion, RecordDeletion};
 pub use life::{After, carried_over, carry_over, release, reregister, restore, write_back};
 pub use patch::{cordon, exclude};
 pub use returned::{Returned, returned};

@@ -179,7 +179,7 @@ reasons! {
     /// A record was written back.
     RecordRestored [Warning] [Node]
         "The record was deleted by hand during a drain and is written back, once; or the one that replaced it lacked a hook that is owed, which was written into it."
-        => "To end a drain use [`sundown release`](operations.md#the-brake), not the annotation.";
+        => "To end a drain use [`sundown release`](operations.md#the-brake). To delete the record again ends it too.";
 }
 
 /// The page `docs/events.md`.

@@ -22,7 +22,7 @@ use crate::{
         Place,
         traces::{Begun, DrainTrace},
     },
-    record::{self, Record},
+    record::{self, Record, RecordDeletion},
 };
 
 /// One node on its way out.
@@ -55,7 +55,8 @@ pub(in crate::controller) struct Course {
     pub(in crate::controller) over: BTreeSet<OwedHook>,
     /// Who asks about the events of stale interruptions, for as long as the drain goes on.
     pub(in crate::controller) proving: BTreeMap<String, AbortOnDropHandle<()>>,
-    pub(in crate::controller) written_back: bool,
+    /// Whether a person has deleted its record.
+    pub(in crate::controller) deletion: RecordDeletion,
     /// What a fresh record lacks of the one whose place it took is being written into it.
     pub(in crate::controller) carrying_over: bool,
     pub(in crate::controller) told_uncordoned: bool,
@@ -250,7 +251,7 @@ impl Foreman {
             disproved: BTreeSet::new(),
             over: BTreeSet::new(),
             proving: BTreeMap::new(),
-            written_back: false,
+            deletion: RecordDeletion::default(),
             carrying_over: false,
             told_uncordoned: false,
             last_said: LastSaid::default(),

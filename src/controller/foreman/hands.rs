@@ -25,6 +25,16 @@ impl Foreman {
         self.step(&node.name, Input::Release);
     }
 
+    /// A person ended the drain of a node in another way than by its annotation: the same follows. `why`: for the log.
+    pub(super) fn end_by_hand(&mut self, node: &Node, why: &'static str) {
+        let Some(course) = self.courses.get_mut(&node.name) else { return };
+        if course.drain.is_some() {
+            course.by_hand = true;
+            info!(node = %node.name, "{why}");
+        }
+        self.step(&node.name, Input::Release);
+    }
+
     fn say_no_longer_managed(&self, node: &Node) {
         let why = if node.ignored() { "it carries the annotation sundown.dev/ignore" } else { "the node selector does not take it any more" };
         info!(node = %node.name, why, "The node is not to be drained any more: its drain ends as if it were released.");

@@ -11,7 +11,7 @@ use crate::{
     domain::{InstanceId, MomentExt, Node, NodeName, seconds},
     drain::{DispatchInput, Input, NodeCondition, Outcome},
     observe::RecordEvent,
-    record::{self, Doubt, Standing, Trust, VoidReason},
+    record::{self, Doubt, OnDeletion, Standing, Trust, VoidReason},
 };
 
 /// How long the record of a vanished Node is remembered, in case its instance registers again.
@@ -59,6 +59,7 @@ impl Foreman {
             Standing::Damaged(damage) => self.damaged(node, &damage),
             Standing::Open(record) => {
                 self.damaged.remove(name);
+                self.record_seen(name);
                 if let Some(instance) = instance {
                     self.open(node, &instance, record);
                 }
@@ -100,9 +101,8 @@ impl Foreman {
             if !node.has_our_taint() {
                 // Whoever put the node back took both away. A person who deletes the record by mistake leaves the taint.
                 self.ended_elsewhere(&node.name, "neither its record nor the taint is there");
-            } else if (course.drain.is_some() || self.still_owes(course)) && !course.written_back && self.term.manages(node) {
-                let record = course.record.clone();
-                self.write_back(node, record);
+            } else if (course.drain.is_some() || self.still_owes(course)) && self.term.manages(node) {
+                self.record_deleted(node);
             }
             return;
         }
@@ -128,20 +128,37 @@ impl Foreman {
     /// The drain ends at once, and the record is not written back.
     fn ended_elsewhere(&mut self, name: &NodeName, why: &'static str) {
         let Some(course) = self.courses.get_mut(name) else { return };
-        course.written_back = true;
+        course.deletion.ended();
         if course.drain.is_some() {
             course.span.in_scope(|| info!(why, "Another leader or a person has ended the drain of the node: it ends here too."));
             self.step(name, Input::Release);
         }
     }
 
-    fn write_back(&mut self, node: &Arc<Node>, record: record::Record) {
-        if let Some(course) = self.courses.get_mut(&node.name) {
-            course.written_back = true;
+    fn record_seen(&mut self, name: &NodeName) {
+        if let Some(course) = self.courses.get_mut(name) {
+            course.deletion.seen();
         }
+    }
+
+    /// A person has deleted the record of a node that is being drained, and left the taint.
+    fn record_deleted(&mut self, node: &Arc<Node>) {
+        let Some(course) = self.courses.get_mut(&node.name) else { return };
+        match course.deletion.deleted() {
+            OnDeletion::WriteBack => {
+                let record = course.record.clone();
+                self.write_back(node, record);
+            }
+            OnDeletion::EndDrain => self.end_by_hand(node, "Somebody deleted the record of the node again: its drain ends as if it were released."),
+            OnDeletion::Nothing => {}
+        }
+    }
+
+    fn write_back(&self, node: &Arc<Node>, record: record::Record) {
         self.tell_restored(
             &node.name,
-            "The record was deleted by hand while the drain is under way; it is written back once. To end the drain use `sundown release`.",
+            "The record was deleted by hand during the drain and is written back once. To end the drain use `sundown release`, or delete the record \
+             again.",
         );
         self.write(node, "write the record back", move |node| {
             (node.record().is_none() && node.has_our_taint()).then(|| record::write_back(node, &record))
@@ -249,6 +266,7 @@ impl Foreman {
 
     fn doubtful(&mut self, node: &Arc<Node>, instance: Option<InstanceId>, record: record::Record, why: Doubt) {
         self.update(node);
+        self.record_seen(&node.name);
         match (why, instance) {
             (Doubt::InstanceNotKnown, _) | (_, None) => self.ask_name(node),
             (Doubt::HookMayBeOpen, Some(instance)) => {

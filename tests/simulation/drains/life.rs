@@ -290,11 +290,49 @@ async fn a_record_that_is_deleted_by_hand_is_written_back_once() {
     annotate(&scene, 0, RECORD, None);
     scene.stage.until(10, "it is written back", || annotation(&scene, 0, RECORD) == record).await;
     assert_eq!((scene.records("restored"), scene.times_said("RecordRestored")), (1.0, 1));
-    annotate(&scene, 0, RECORD, None);
-    scene.stage.pass(10).await;
-    assert_eq!(annotation(&scene, 0, RECORD), None, "who insists has his way");
     scene.completed(0, 100).await;
     assert_eq!(scene.records("restored"), 1.0);
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_is_deleted_twice_ends_the_drain_as_a_release_does() {
+    let scene = Scene::hooked(615, 3, &[]).await;
+    scene.pod(0, "web-0", PodShape { stuck: true, ..graceful(60, 50) });
+    scene.stage.pass(5).await;
+    scene.terminate(0).await;
+    scene.stage.pass(3).await;
+    annotate(&scene, 0, RECORD, None);
+    scene.stage.until(10, "it is written back", || annotation(&scene, 0, RECORD).is_some()).await;
+    scene.stage.pass(3).await;
+    assert!(scene.stage.actions(&scene.instances[0])[0].end.is_none(), "the first deletion may be a mistake");
+    let asked = scene.stage.clock.now();
+    annotate(&scene, 0, RECORD, None);
+    let completed = scene.completed(0, 10).await;
+    assert!(between(asked, completed) < 1.0);
+    scene.stage.pass(10).await;
+    assert_eq!(scene.records("restored"), 1.0, "the record is not written back again");
+    let record = annotation(&scene, 0, RECORD).unwrap_or_default();
+    assert!(!record.contains("terminate-hook"), "only the end of the instance is news: {record}");
+    assert!(scene.is_there("web-0"));
+    assert_eq!(scene.sundown.metric("drains_total{end=\"released\"}"), 1.0);
+    assert!(scene.stage.is_cordoned(&scene.instances[0]), "the instance goes");
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_record_is_deleted_twice_is_put_back_where_no_hook_is_owed() {
+    let scene = Scene::spot(616, 3, &[]).await;
+    scene.pod(0, "web-0", graceful(60, 50));
+    scene.stage.pass(5).await;
+    scene.notice(0).await;
+    scene.stage.pass(3).await;
+    annotate(&scene, 0, RECORD, None);
+    scene.stage.until(10, "it is written back", || annotation(&scene, 0, RECORD).is_some()).await;
+    annotate(&scene, 0, RECORD, None);
+    scene.stage.until(2, "it is put back", || is_put_back(&scene, 0)).await;
+    assert_eq!(scene.records("put_back"), 1.0);
+    assert_eq!(scene.sundown.metric("drains_total{end=\"released\"}"), 1.0);
     scene.end().await;
 }
 

@@ -1,7 +1,10 @@
 //! Records that were deleted or damaged by hand while something is still owed.
 
 use serde_json::Value;
-use sundown::sim::aws::{Fault, FaultRule, How, SpotAction};
+use sundown::sim::{
+    aws::{Fault, FaultRule, How, SpotAction},
+    kube::{Fault as KubeFault, Match, Rule},
+};
 
 use super::{Scene, graceful};
 
@@ -28,7 +31,7 @@ async fn replaced(seed: u64, take_away: impl AsyncFn(&Scene)) {
     take_away(&scene).await;
     let restored = scene.records("restored");
     scene.stage.world.aws.spot_interruption(&scene.instances[0], SpotAction::Terminate);
-    scene.stage.until(5, "it is taken on", || scene.sundown.messages("spot", "accepted") == 1.0).await;
+    scene.stage.until(12, "it is taken on", || scene.sundown.messages("spot", "accepted") == 1.0).await;
     scene.stage.pass(2).await;
     let kinds = record(&scene).unwrap()["interruptions"].as_array().unwrap().iter().map(|i| i["kind"].clone()).collect::<Vec<_>>();
     assert_eq!(kinds, ["terminate-hook", "spot"], "what was owed is owed still");
@@ -41,15 +44,14 @@ async fn replaced(seed: u64, take_away: impl AsyncFn(&Scene)) {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_deleted_record_owed_is_written_into_the_one_that_replaces_it() {
-    replaced(640, delete_for_good).await;
+    replaced(640, delete_for_long).await;
 }
 
-/// It is written back once.
-async fn delete_for_good(scene: &Scene) {
+/// The request that writes it back is not answered for ten seconds, and has no effect.
+async fn delete_for_long(scene: &Scene) {
+    scene.stage.world.kube.inject(Rule::next(1, Match::of("patch", "nodes"), KubeFault::Hang));
     set_record(scene, None);
-    scene.stage.until(5, "it is written back", || record(scene).is_some()).await;
-    set_record(scene, None);
-    scene.stage.pass(5).await;
+    scene.stage.pass(3).await;
     assert_eq!(record(scene), None);
 }
 
@@ -94,7 +96,7 @@ async fn ended_by_hand(seed: u64, take_away: impl AsyncFn(&Scene), annotation: &
     scene.stage.pass(3).await;
     take_away(&scene).await;
     scene.stage.world.kube.edit("nodes", "", &scene.node(0), |node| node["metadata"]["annotations"][annotation] = "true".into());
-    scene.stage.until(10, "it is put back", || !scene.stage.is_cordoned(&scene.instances[0])).await;
+    scene.stage.until(12, "it is put back", || !scene.stage.is_cordoned(&scene.instances[0])).await;
     let node = scene.stage.node(&scene.instances[0]);
     assert!(!node.to_string().contains("sundown.dev/interruption"), "{node}");
     assert_eq!(node["metadata"]["annotations"].get("sundown.dev/release"), None, "it was for this drain");
@@ -105,7 +107,7 @@ async fn ended_by_hand(seed: u64, take_away: impl AsyncFn(&Scene), annotation: &
 
 #[tokio::test(start_paused = true)]
 async fn a_node_without_its_record_is_put_back_when_somebody_releases_it() {
-    ended_by_hand(643, delete_for_good, "sundown.dev/release").await.end().await;
+    ended_by_hand(643, delete_for_long, "sundown.dev/release").await.end().await;
 }
 
 #[tokio::test(start_paused = true)]
