@@ -136,6 +136,37 @@ fn the_same_instance_registered_again_gets_its_record_again() {
 }
 
 #[test]
+fn a_record_that_is_written_again_on_a_new_node_remembers_what_others_did_to_it() {
+    let open = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
+    let Standing::Open(ours) = standing(&open, None) else { panic!() };
+    let cordoned_before = Record { before: Before { unschedulable: true, ..Before::default() }, ..ours.clone() };
+    let out_before = Record { before: Before { excluded: true, ..Before::default() }, ..ours.clone() };
+    let new = Node { uid: "uid-2".into(), resource_version: "90".into(), taints: vec![], ..node() };
+    let cordoned = Node { unschedulable: true, ..new.clone() };
+    let labelled = |value: &str| {
+        let mut node = new.clone();
+        std::sync::Arc::make_mut(&mut node.labels).insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), value.into());
+        node
+    };
+    for (fresh, record, unschedulable, excluded) in [
+        (new.clone(), &ours, false, false),
+        // Somebody cordoned the new Node, the old one, or both.
+        (cordoned.clone(), &ours, true, false),
+        (new.clone(), &cordoned_before, true, false),
+        (cordoned, &cordoned_before, true, false),
+        (labelled("true"), &ours, false, true),
+        (labelled(EXCLUDED_BY_US), &ours, false, false),
+        (new.clone(), &out_before, false, true),
+    ] {
+        let again = apply(&fresh, &reregister(&fresh, &id(INSTANCE), record).unwrap());
+        let Standing::Open(written) = standing(&again, None) else { panic!("{again:?}") };
+        assert_eq!((written.before.unschedulable, written.before.excluded), (unschedulable, excluded), "{fresh:?}");
+        let back = apply(&again, &restore(&again, None, &After::Removed).unwrap());
+        assert_eq!((back.unschedulable, our_taint(&back)), (unschedulable, None), "put back as others had it");
+    }
+}
+
+#[test]
 fn the_label_has_a_patch_of_its_own() {
     let bare = node();
     let out = apply(&bare, &exclude(&bare).unwrap());

@@ -285,3 +285,47 @@ async fn a_warning_about_an_instance_of_ours_that_never_joins_is_deleted_in_the_
     sundown.stop().await;
     stage.end();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_warning_about_an_instance_that_the_index_lacks_is_kept_while_the_watch_of_nodes_fails() {
+    let stage = Stage::new(103);
+    stage.group(2, 300);
+    let ours = stage.group_without_nodes("late", 1, 86_400, &[]);
+    let sundown = stage.settled(&[]).await;
+    let status = Fault::Status { code: 500, reason: "InternalError".into(), message: "etcd".into(), retry_after: None };
+    let fail = |verb: &str| stage.world.kube.inject(Rule::always(Match::of(verb, "nodes"), status.clone()));
+    let rules = [fail("watch"), fail("list")];
+    stage.world.kube.break_watches(&Match::of("watch", "nodes"));
+    stage.pass(3).await;
+    // The Node is there, and no watch tells of it. The instance is old enough to be taken for one that never joins.
+    stage.world.join(&ours[0]);
+    stage.send(&bodies::spot(&ours[0], &stage.now()));
+    stage.pass(40).await;
+    assert_eq!(stage.in_queue(), 1, "{:?}", stage.kube_writes());
+    rules.into_iter().for_each(|rule| stage.world.kube.lift(rule));
+    stage.until(20, "its node is cordoned", || stage.is_cordoned(&ours[0])).await;
+    assert_eq!(sundown.messages("spot", "accepted"), 1.0);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_launch_out_of_a_warm_pool_is_kept_while_the_watch_of_nodes_fails() {
+    let stage = Stage::new(104);
+    stage.group(2, 300);
+    let sundown = stage.settled(&[]).await;
+    let status = Fault::Status { code: 500, reason: "InternalError".into(), message: "etcd".into(), retry_after: None };
+    let fail = |verb: &str| stage.world.kube.inject(Rule::always(Match::of(verb, "nodes"), status.clone()));
+    let rules = [fail("watch"), fail("list")];
+    stage.world.kube.break_watches(&Match::of("watch", "nodes"));
+    stage.pass(3).await;
+    let instance = stage.lone_instance(stage.instance_of_ours());
+    stage.send(&bodies::out_of_warm_pool("asg", &instance, &stage.now()));
+    stage.pass(40).await;
+    assert_eq!(stage.in_queue(), 1, "its Node may be there, with a record that is over");
+    rules.into_iter().for_each(|rule| stage.world.kube.lift(rule));
+    stage.until(20, "it is deleted", || stage.in_queue() == 0).await;
+    assert!(stage.kube_writes().is_empty());
+    sundown.stop().await;
+    stage.end();
+}
