@@ -10,9 +10,11 @@ pub fn anchor(heading: &str) -> String {
 
 /// The variables that tests read, by the file that does.
 const OF_TESTS: &[(&str, &str)] = &[
-    ("SUNDOWN_SEED", "tests/simulation/seeds/mod.rs"),
-    ("SUNDOWN_SEEDS", "tests/simulation/seeds/mod.rs"),
-    ("SUNDOWN_FIRST_SEED", "tests/simulation/seeds/mod.rs"),
+    ("SUNDOWN_SEED", "tests/simulation/seeds/usual.rs"),
+    ("SUNDOWN_SEEDS", "tests/simulation/seeds/usual.rs"),
+    ("SUNDOWN_FIRST_SEED", "tests/simulation/seeds/usual.rs"),
+    ("SUNDOWN_NEW_SEEDS", "tests/simulation/seeds/usual.rs"),
+    ("SUNDOWN_FIRST_NEW_SEED", "tests/simulation/seeds/usual.rs"),
     ("SUNDOWN_FUZZ_SEED", "tests/fuzz_parse.rs"),
     ("SUNDOWN_FUZZ_SECONDS", "tests/fuzz_parse.rs"),
     ("SUNDOWN_WRITE_DOCS", "tests/documents/generated.rs"),

@@ -47,6 +47,8 @@ pub struct Deletion {
     pub message_id: String,
     /// What it said.
     pub body: std::sync::Arc<str>,
+    /// When it was sent, by AWS's clock.
+    pub sent: Moment,
     /// How often it had been received.
     pub receive_count: u32,
 }

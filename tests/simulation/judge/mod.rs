@@ -4,6 +4,7 @@
 mod actions;
 mod asked;
 mod budgets;
+#[cfg(test)]
 mod doctored;
 pub mod events;
 mod messages;

@@ -250,6 +250,7 @@ fn delete(state: &mut State, now: Moment, name: &str, entry: &Entry) -> Result<V
             queue: name.to_owned(),
             message_id: message.id,
             body: message.body,
+            sent: message.sent,
             receive_count: message.receive_count,
         });
     }

@@ -1,0 +1,21 @@
+//! Seeds that once broke a promise. Every run of the tests plays them.
+//!
+//! A seed comes here with the change that cures it; `docs/simulation.md` has its cause.
+
+/// Each with the promise that it broke.
+pub const ONCE_FAILED: &[(u64, &str)] = &[
+    (700_188, "a message was deleted before its intent was durable"),
+    (700_494, "an accepted drain asked no pod to go"),
+    (701_081, "a message was deleted before its intent was durable"),
+    (701_329, "a pod was touched on a node without an open record"),
+    (701_414, "an accepted drain asked no pod to go"),
+    (701_447, "a message was deleted before its intent was durable"),
+    (701_527, "an accepted drain asked no pod to go"),
+    (701_561, "a message was deleted before its intent was durable"),
+    (701_578, "a hook was completed late"),
+    (701_634, "a message was deleted before its intent was durable"),
+    (701_671, "a message was deleted before its intent was durable"),
+    (701_838, "a pod was deleted too early"),
+    (702_000, "a message was deleted before its intent was durable"),
+    (702_038, "a pod was deleted too early"),
+];

@@ -1,0 +1,84 @@
+//! The random worlds that every run of the tests plays.
+
+use std::{
+    collections::BTreeSet,
+    fmt::Write as _,
+    io::Write as _,
+    num::NonZero,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use super::{
+    once_failed::ONCE_FAILED,
+    plan::Plan,
+    play_seed, replay,
+    runner::{Orders, play_all},
+};
+
+/// How many seeds every run plays, from 1 on, unless `SUNDOWN_SEEDS` says otherwise.
+const USUAL: u64 = 40;
+
+fn variable(name: &str) -> Option<u64> {
+    let value = std::env::var(name).ok()?;
+    Some(value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
+}
+
+/// A seed that no run has played: each second has a thousand of its own, far above those of pages.
+#[allow(clippy::disallowed_methods, reason = "new seeds come from the time of day")]
+fn new_seed() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() * 1_000
+}
+
+/// Writes past the capture of the test harness: what was played is of interest where all is well.
+fn report(text: &str) {
+    std::io::stdout().write_all(format!("\n{text}\n").as_bytes()).unwrap();
+}
+
+#[test]
+fn whatever_happens_in_a_random_world_the_promises_are_kept() {
+    if let Some(seed) = variable("SUNDOWN_SEED") {
+        let broken = replay(seed);
+        assert!(broken.is_empty(), "seed {seed} breaks:\n{}", broken.join("\n"));
+        return;
+    }
+    let first = variable("SUNDOWN_FIRST_SEED").unwrap_or(1);
+    let fixed = first..first + variable("SUNDOWN_SEEDS").unwrap_or(USUAL);
+    let first_new = variable("SUNDOWN_FIRST_NEW_SEED").unwrap_or_else(new_seed);
+    let count_new = variable("SUNDOWN_NEW_SEEDS").unwrap_or(0);
+    let new = first_new..first_new + count_new;
+    let mut what = format!("from {first} to {}, {} that once failed", fixed.end - 1, ONCE_FAILED.len());
+    if count_new > 0 {
+        write!(what, ", {count_new} never played before").unwrap();
+        report(&format!("again: SUNDOWN_NEW_SEEDS={count_new} SUNDOWN_FIRST_NEW_SEED={first_new}"));
+    }
+    let once_failed = ONCE_FAILED.iter().map(|(seed, _)| *seed);
+    let seeds: BTreeSet<u64> = fixed.chain(once_failed).chain(new).collect();
+    let expected = seeds.len();
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let orders = Orders { threads, hashes: false, progress: false };
+    let summary = play_all(seeds.into_iter().collect(), orders);
+    // tests/run reads this line.
+    report(&format!("played: {} seeds ({what})", summary.lives));
+    if count_new > 0 {
+        report(&summary.to_string());
+    }
+    assert_eq!(summary.lives, expected);
+    let again = "SUNDOWN_SEED=N cargo test --test simulation seeds:: -- --nocapture";
+    assert!(summary.failures.is_empty(), "{summary}\nor, in this profile: {again}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_journal_twice() {
+    let journal = |seed: u64| {
+        let evidence = play_seed(seed);
+        format!("{:#?}", (&evidence.entries, &evidence.requests, &evidence.calls, &evidence.actions))
+    };
+    // One in which much is broken.
+    let seed = (1_u64..).find(|s| Plan::of(*s).acts.iter().filter(|(_, a)| a.trouble().is_some()).count() > 4).unwrap();
+    let (one, two) = (journal(seed), journal(seed));
+    if one != two {
+        let differs = one.lines().zip(two.lines()).find(|(a, b)| a != b);
+        panic!("seed {seed} went differently: {differs:?}");
+    }
+    assert_ne!(one, journal(seed + 1));
+}
