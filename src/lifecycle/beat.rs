@@ -188,10 +188,14 @@ impl BeatSchedule {
     }
 
     /// AWS has ended the action by this moment, whatever was answered: its start and the hook's
-    /// GlobalTimeout, 48 h where that is not described.
+    /// GlobalTimeout, 48 h where that is not described. A heartbeat that was accepted later shows that
+    /// the time of the event was wrong: then it counts from when the action came to us.
     #[must_use]
     pub fn ends_by(&self) -> Moment {
-        self.event.plus(self.first.as_ref().map_or(LONGEST_GLOBAL, |d| d.global_timeout))
+        let (Start::Received(seen) | Start::TakenOver { at: seen, .. }) = self.start;
+        let global = self.first.as_ref().map_or(LONGEST_GLOBAL, |d| d.global_timeout);
+        let end = self.event.plus(global);
+        if self.last.is_some_and(|last| last > end) { seen.plus(global) } else { end }
     }
 
     /// One goes out now.

@@ -6,10 +6,21 @@
 //! | AWS says | then |
 //! | --- | --- |
 //! | the instance is in the group, in a wait state of the hook's transition | [`Next::Complete`] |
-//! | anything else of the instance | [`Next::Ask`] again in 15 s; a heartbeat tells whether the action is over |
+//! | anything else of the instance, asked after the action's end | [`Next::Over`] |
+//! | anything else of the instance, the first time | [`Next::Prove`], and ask again in 15 s: a heartbeat tells whether the action is over |
+//! | anything else of the instance, for less than a minute | [`Next::Ask`] again in 15 s |
+//! | anything else of the instance, for a minute | [`Next::Doubt`]: report it, and ask again in 5 min |
+//! | anything else of the instance, after that | [`Next::Ask`] again in 5 min |
+//! | the question is forbidden, asked after the action's end | [`Next::Over`] |
 //! | the question is forbidden | [`Next::CompleteUnseen`] |
+//! | nothing, after a reported doubt, asked after the action's end | [`Next::Over`] |
+//! | nothing, after a reported doubt | [`Next::Ask`] again in 5 min: AWS's last answer stands |
 //! | nothing, for less than 30 s | [`Next::Ask`] again in 2 s |
+//! | nothing, for 30 s or more, asked after the action's end | [`Next::Over`] |
 //! | nothing, for 30 s or more | [`Next::CompleteUnseen`] |
+//!
+//! The action's end is the moment at which AWS has ended it whatever was answered
+//! ([`super::BeatSchedule::ends_by`]).
 
 use std::time::Duration;
 
@@ -21,6 +32,10 @@ const NO_ANSWER: Duration = seconds(30);
 const ASK_SOON: Duration = seconds(2);
 /// The pause after the answer that the instance does not wait.
 const ASK_LATER: Duration = seconds(15);
+/// For this long that answer may be AWS's own delay. After that it is reported.
+const DELAY: Duration = seconds(60);
+/// The pause after that answer once it was reported.
+const ASK_SELDOM: Duration = Duration::from_mins(5);
 /// An answer counts for a completion that is sent within this time.
 const GOOD_FOR: Duration = seconds(60);
 
@@ -46,6 +61,12 @@ pub enum Next {
     CompleteUnseen,
     /// Ask again at this moment.
     Ask(Moment),
+    /// The same, and send a heartbeat now: most likely the action is over, which its answer tells.
+    Prove(Moment),
+    /// The same as `Ask`, and report that the record names an action for which the instance does not wait.
+    Doubt(Moment),
+    /// The action is over. Nothing is completed.
+    Over,
 }
 
 /// What AWS has said of one such action so far.
@@ -53,6 +74,10 @@ pub enum Next {
 pub struct Confirmation {
     /// Since when questions go without an answer.
     unanswered: Option<Moment>,
+    /// Since when AWS says that the instance does not wait.
+    waits_not: Option<Moment>,
+    /// That was reported.
+    is_doubted: bool,
     /// Until when the action may be completed without another question.
     good_until: Option<Moment>,
 }
@@ -64,22 +89,59 @@ impl Confirmation {
         self.good_until.is_some_and(|until| now < until)
     }
 
-    /// AWS was asked at `asked`, and this is what it said by `now`.
-    pub fn heard(&mut self, seen: Seen, asked: Moment, now: Moment) -> Next {
-        let unanswered = match seen {
-            Seen::Nothing => Some(*self.unanswered.get_or_insert(asked)),
-            Seen::Waits | Seen::WaitsNot | Seen::Forbidden => self.unanswered.take().and(None),
-        };
-        let next = match (seen, unanswered) {
-            (Seen::Waits, _) => Next::Complete,
-            (Seen::WaitsNot, _) => Next::Ask(now.plus(ASK_LATER)),
-            (Seen::Nothing, Some(since)) if now < since.plus(NO_ANSWER) => Next::Ask(now.plus(ASK_SOON)),
-            (Seen::Forbidden | Seen::Nothing, _) => Next::CompleteUnseen,
+    /// AWS was asked at `asked`, and this is what it said by `now`. `end`: when AWS has ended the
+    /// action, whatever was answered.
+    pub fn heard(&mut self, seen: Seen, asked: Moment, now: Moment, end: Moment) -> Next {
+        let is_past_end = asked >= end;
+        let next = match seen {
+            Seen::Waits => {
+                (self.unanswered, self.waits_not, self.is_doubted) = (None, None, false);
+                Next::Complete
+            }
+            Seen::WaitsNot | Seen::Forbidden if is_past_end => Next::Over,
+            Seen::WaitsNot => {
+                self.unanswered = None;
+                self.does_not_wait(now)
+            }
+            Seen::Forbidden => {
+                self.unanswered = None;
+                Next::CompleteUnseen
+            }
+            Seen::Nothing => self.no_answer(asked, now, is_past_end),
         };
         self.good_until = match next {
             Next::Complete | Next::CompleteUnseen => Some(now.plus(GOOD_FOR)),
-            Next::Ask(_) => None,
+            Next::Ask(_) | Next::Prove(_) | Next::Doubt(_) | Next::Over => None,
         };
         next
+    }
+
+    fn no_answer(&mut self, asked: Moment, now: Moment, is_past_end: bool) -> Next {
+        if self.is_doubted {
+            return if is_past_end { Next::Over } else { Next::Ask(now.plus(ASK_SELDOM)) };
+        }
+        let since = *self.unanswered.get_or_insert(asked);
+        if now < since.plus(NO_ANSWER) {
+            Next::Ask(now.plus(ASK_SOON))
+        } else if is_past_end {
+            Next::Over
+        } else {
+            Next::CompleteUnseen
+        }
+    }
+
+    fn does_not_wait(&mut self, now: Moment) -> Next {
+        let Some(since) = self.waits_not else {
+            self.waits_not = Some(now);
+            return Next::Prove(now.plus(ASK_LATER));
+        };
+        if self.is_doubted {
+            Next::Ask(now.plus(ASK_SELDOM))
+        } else if now < since.plus(DELAY) {
+            Next::Ask(now.plus(ASK_LATER))
+        } else {
+            self.is_doubted = true;
+            Next::Doubt(now.plus(ASK_SELDOM))
+        }
     }
 }

@@ -37,8 +37,6 @@ pub(super) struct Keeper {
     confirmation: Confirmation,
     /// When AWS is to be asked that.
     confirm_at: Option<Moment>,
-    /// It was said that such an action is not completed although its drain has ended.
-    is_doubt_said: bool,
     /// AWS did not take the token.
     is_token_refused: bool,
     /// All names under which it is owed.
@@ -74,7 +72,6 @@ impl Keeper {
             source,
             confirmation: Confirmation::default(),
             confirm_at: None,
-            is_doubt_said: false,
             is_token_refused: false,
             schedule,
             past: Arc::clone(&hooks.past),
@@ -245,19 +242,19 @@ impl Keeper {
         if self.source == Source::Message {
             return;
         }
-        match self.confirmation.heard(seen, asked, now) {
-            Next::Complete => self.confirm_at = None,
-            Next::CompleteUnseen => {
-                self.confirm_at = None;
-                unseen::warn_unseen(&self.standing, &self.owed.key);
-            }
-            Next::Ask(at) => {
-                self.confirm_at = Some(at);
-                if seen == Seen::WaitsNot && !std::mem::replace(&mut self.is_doubt_said, true) {
-                    unseen::say_doubt(&self.owed.key);
-                    // Most likely it is over, which a heartbeat tells.
-                    self.schedule.hasten(now);
-                }
+        let next = self.confirmation.heard(seen, asked, now, self.schedule.ends_by());
+        self.confirm_at = match next {
+            Next::Ask(at) | Next::Prove(at) | Next::Doubt(at) => Some(at),
+            Next::Complete | Next::CompleteUnseen | Next::Over => None,
+        };
+        match next {
+            Next::Complete | Next::Ask(_) => {}
+            Next::CompleteUnseen => unseen::warn_unseen(&self.standing, &self.owed.key),
+            Next::Prove(_) => self.schedule.hasten(now),
+            Next::Doubt(_) => unseen::report_doubt(&self.owed.key),
+            Next::Over => {
+                self.schedule.gone(now);
+                unseen::report_over(&self.owed.key);
             }
         }
     }

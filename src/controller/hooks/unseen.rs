@@ -46,10 +46,18 @@ pub(super) fn warn_unseen(standing: &Standing, key: &HookKey) {
     }
 }
 
-/// The drain has ended, and AWS does not show the instance waiting.
-pub(super) fn say_doubt(key: &HookKey) {
+/// The drain has ended, and for a minute AWS has not shown the instance waiting.
+pub(super) fn report_doubt(key: &HookKey) {
     info!(
         instance = %key.instance, group = %key.group, hook = %key.hook,
-        "The node's record names a lifecycle action, but AWS does not show the instance waiting in the group. The action is not completed; heartbeats go on, and AWS is asked again, until it is over."
+        "The node's record names a lifecycle action, but AWS does not show the instance waiting in the group. Sundown does not complete the action. It sends heartbeats and asks again every 5 min, until the action is over."
+    );
+}
+
+/// The last moment at which the action could be open has passed.
+pub(super) fn report_over(key: &HookKey) {
+    info!(
+        instance = %key.instance, group = %key.group, hook = %key.hook,
+        "The global timeout of the lifecycle action in the node's record has passed, and AWS does not show the instance waiting. The action is over; Sundown does not complete it."
     );
 }

@@ -360,6 +360,18 @@ fn a_heartbeat_that_a_policy_forbids_is_sent_again_after_five_minutes_and_not_so
 }
 
 #[test]
+fn an_action_ends_by_its_global_timeout_unless_a_later_heartbeat_shows_that_its_event_had_a_wrong_time() {
+    let mut s = BeatSchedule::new(at(0), received(4000), 0.0, Some(of_timeout(30)));
+    assert_eq!(s.ends_by(), at(3_000));
+    s.sent(at(4000));
+    s.failed(at(4001));
+    assert_eq!(s.ends_by(), at(3_000));
+    s.sent(at(4002));
+    s.accepted(at(4003));
+    assert_eq!(s.ends_by(), at(7_000), "it was open when it came to us");
+}
+
+#[test]
 fn the_completion_with_the_least_time_left_has_the_first_turn() {
     let turn = |heartbeat: u64| fresh(heartbeat, heartbeat * 100).completion_turn(at(10));
     assert_eq!((turn(60).by, turn(300).by), (at(60), at(300)));

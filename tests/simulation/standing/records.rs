@@ -1,7 +1,10 @@
 //! Actions that are known only from a record, which a kubelet can write.
 
 use serde_json::json;
-use sundown::sim::aws::{Fault as AwsFault, FaultRule, HookSpec, How};
+use sundown::{
+    domain::{Moment, MomentExt},
+    sim::aws::{Fault as AwsFault, FaultRule, HookResult, HookSpec, How},
+};
 
 use super::{BEAT, s};
 use crate::harness::{Replica, Stage};
@@ -49,17 +52,51 @@ async fn an_action_that_only_a_record_names_is_not_completed_while_its_instance_
     let token = stage.world.aws.other_action("asg", "boot", &instance, &[]).unwrap();
     stage.pass(5).await;
     sundown.stop().await;
-    let now = stage.clock.now().to_string();
-    let record = json!({ "version": 1, "instance": instance, "before": {}, "interruptions": [{
-        "kind": "terminate-hook", "event": "e", "time": now, "accepted": now, "group": "asg", "hook": "boot", "token": token,
-    }]});
-    stage.annotate(&instance, "sundown.dev/record", Some(&record.to_string()));
+    claim(&stage, &instance, "boot", &token);
     let sundown = stage.lead("sundown-1", &[]).await;
     stage.pass(250).await;
     let action = stage.action(&instance);
     assert!(action.end.is_none(), "{action:?}");
     assert_eq!(stage.world.aws.count(COMPLETE), 0);
     assert!((5..40).contains(&stage.world.aws.count(GROUPS)), "it is asked again, slowly");
+    sundown.kill();
+    stage.end_unjudged();
+}
+
+/// The kubelet of the instance writes a record that names this action as ours to complete.
+fn claim(stage: &Stage, instance: &str, hook: &str, token: &str) {
+    let now = stage.clock.now().to_string();
+    let record = json!({ "version": 1, "instance": instance, "before": {}, "interruptions": [{
+        "kind": "terminate-hook", "event": "e", "time": now, "accepted": now, "group": "asg", "hook": hook, "token": token,
+    }]});
+    stage.annotate(instance, "sundown.dev/record", Some(&record.to_string()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_action_of_a_record_for_which_the_instance_does_not_wait_is_asked_about_every_five_minutes_until_its_global_timeout() {
+    let stage = Stage::new(936);
+    // Its global timeout is 100 times as long: 50 minutes.
+    let boot = HookSpec { default_result: HookResult::Continue, ..HookSpec::launching("boot").heartbeat_timeout(s(30)) };
+    let instance = stage.group_with("asg", 2, &[super::hook("drain", 300), boot]).remove(0);
+    let sundown = stage.lead("sundown-0", &["--lifecycle-hook", "drain"]).await;
+    let token = stage.world.aws.other_action("asg", "boot", &instance, &[]).unwrap();
+    stage.pass(5).await;
+    sundown.stop().await;
+    claim(&stage, &instance, "boot", &token);
+    let claimed = stage.clock.now();
+    let sundown = stage.lead("sundown-1", &[]).await;
+    let asked = || -> Vec<Moment> { stage.world.aws.calls().into_iter().filter(|c| c.api == GROUPS).map(|c| c.at).collect() };
+    stage.pass(2 * 3_600).await;
+    let calls = asked();
+    let first = *calls.first().expect("AWS is asked");
+    let later: Vec<Moment> = calls.iter().copied().filter(|at| *at > first.plus(s(70))).collect();
+    assert!(later.windows(2).all(|pair| pair[1].since_or_zero(pair[0]) >= s(300)), "every five minutes at most: {later:?}");
+    assert!(later.len() >= 8, "it is asked again while the action may be open: {later:?}");
+    let last = calls.last().copied().unwrap();
+    assert!(last >= claimed.plus(s(3_000)) && last <= claimed.plus(s(3_000 + 310)), "once past the end: {last}, claimed {claimed}");
+    assert!(stage.record(&instance).unwrap()["released"].is_object(), "its drain is over: {:?}", stage.record(&instance));
+    assert_eq!(sundown.metric("hooks_owed"), 0.0, "and nothing is kept open");
+    assert_eq!(stage.world.aws.count(COMPLETE), 0);
     sundown.kill();
     stage.end_unjudged();
 }
