@@ -8,6 +8,7 @@ mod find;
 mod pause;
 #[cfg(test)]
 mod tests;
+mod writes;
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,14 +18,16 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::calls::{Answer, Calls};
+use self::writes::UnderWay;
 pub use self::{
     find::{LeaseSearch, find_lease},
     pause::{LeaseError, set_paused},
+    writes::{WriteGuard, WritePermit},
 };
 use crate::{
     controller::{Clock, Random, Spawner},
     domain::{Moment, MomentExt, PAUSE, seconds},
-    election::{Effect, Input, Lost, Machine, Settings},
+    election::{Effect, Input, LAST_WRITES, Lost, Machine, Settings},
 };
 
 /// Which Lease.
@@ -115,21 +118,11 @@ pub type OnCall = Arc<dyn Fn(LeaseCall) + Send + Sync>;
 /// Told of every turn of a loop.
 pub type OnTurn = Box<dyn Fn() + Send + Sync>;
 
+/// How long giving the Lease up may take: the last writes, then the Lease itself.
+pub const LONGEST_RELEASE: Duration = LAST_WRITES.saturating_add(seconds(3));
+
 /// The keeper turns this often at least.
 const TURN: Duration = seconds(10);
-
-/// Says whether this process may write now. Checked before each write, to whomever.
-#[derive(Debug, Clone)]
-pub struct WriteGuard {
-    clock: Clock,
-    until: watch::Receiver<Option<Moment>>,
-    stranded: watch::Receiver<bool>,
-    /// How long after the renew deadline another process may lead at the earliest.
-    reserve: Duration,
-}
-
-/// A request that is given up this long before another process may lead has time for its way to the server.
-const ON_THE_WAY: Duration = seconds(1);
 
 /// What a keeper needs.
 pub struct LeaseParts {
@@ -195,6 +188,8 @@ struct Keeper {
     last: Option<Lease>,
     said: Said,
     under_way: Option<BoxFuture<'static, Answer>>,
+    /// What the lease is not given up before.
+    writes: UnderWay,
     on_turn: OnTurn,
 }
 
@@ -210,11 +205,11 @@ impl LeaseKeeper {
         let (commands, inbox) = mpsc::unbounded_channel();
         let (shown, watched) = watch::channel(None);
         let watching = spawner.spawn_scoped(calls.clone().watch(shown, random.clone()));
-        let receivers = said.receivers();
-        let keeper = Keeper { machine, calls, clock, random, place, last: None, said, under_way: None, on_turn };
-        let task = spawner.spawn_scoped(keeper.run(inbox, watched, watching));
+        let (receivers, writes) = (said.receivers(), UnderWay::default());
         let reserve = settings.duration.saturating_sub(settings.renew_deadline);
-        let guard = receivers.guard(clock, reserve);
+        let guard = receivers.guard(clock, reserve, writes.clone());
+        let keeper = Keeper { machine, calls, clock, random, place, last: None, said, under_way: None, writes, on_turn };
+        let task = spawner.spawn_scoped(keeper.run(inbox, watched, watching));
         Self::of(receivers, guard, trouble, commands, Held::Task { _keeper: task })
     }
 
@@ -225,7 +220,7 @@ impl LeaseKeeper {
         let (commands, inbox) = mpsc::unbounded_channel();
         said.stopped.send_replace(true);
         let receivers = said.receivers();
-        let guard = receivers.guard(clock, Duration::ZERO);
+        let guard = receivers.guard(clock, Duration::ZERO, UnderWay::default());
         Self::of(receivers, guard, watch::channel(None).1, commands, Held::Said { _said: said, _commands: inbox })
     }
 
@@ -258,7 +253,8 @@ impl LeaseKeeper {
         self.trouble.clone()
     }
 
-    /// Whether this process lost its lease only because it could not renew it in time, and has not seen another holder since.
+    /// Whether this process writes nothing although nobody else leads as far as it knows: it could not renew its lease in time and has
+    /// not seen another holder since, or it is about to give the lease up and its last writes are under way.
     #[must_use]
     pub fn stranded(&self) -> watch::Receiver<bool> {
         self.guard.stranded.clone()
@@ -270,7 +266,7 @@ impl LeaseKeeper {
         self.guard.clone()
     }
 
-    /// Gives the lease up once, so that another may have it, and bids from now on only for one that has been free for this long: for a
+    /// Gives the lease up once, when no write of this process is under way, so that another may have it, and bids from now on only for one that has been free for this long: for a
     /// process whose own node drains, or that reaches no queue. Again and again it changes nothing.
     pub fn yield_lease(&self, bid_again_after: Duration) {
         self.tell(Input::Yield(bid_again_after));
@@ -281,8 +277,8 @@ impl LeaseKeeper {
         self.tell(Input::Eager);
     }
 
-    /// Gives the lease up and never bids again. Leadership ends before the first request goes out. Waits until the lease is verifiably
-    /// not ours, `limit` at most, and says whether it is.
+    /// Gives the lease up, once no write of this process is under way ([`WriteGuard::permit`]), and never bids again. Leadership ends at
+    /// once. Waits until the lease is verifiably not ours, `limit` at most, and says whether it is.
     pub async fn release(&self, limit: Duration) -> bool {
         self.tell(Input::Stop);
         let mut stopped = self.stopped.clone();
@@ -295,28 +291,6 @@ impl LeaseKeeper {
     }
 }
 
-impl WriteGuard {
-    /// This process leads, and its lease was renewed in time.
-    #[must_use]
-    pub fn may_write(&self) -> bool {
-        self.until.borrow().is_some_and(|until| self.clock.now() < until)
-    }
-
-    /// How long a write that leaves now may take: until a second before another process may lead. `None`: this process may not write.
-    #[must_use]
-    pub fn time_left(&self) -> Option<Duration> {
-        let until = (*self.until.borrow())?;
-        let now = self.clock.now();
-        (now < until).then(|| until.plus(self.reserve).since_or_zero(now).saturating_sub(ON_THE_WAY))
-    }
-
-    /// This process may keep lifecycle actions open: it leads, or nobody else is known to (ADR 10).
-    #[must_use]
-    pub fn may_beat(&self) -> bool {
-        self.until.borrow().is_some() || *self.stranded.borrow()
-    }
-}
-
 struct Receivers {
     leadership: watch::Receiver<Leadership>,
     paused: watch::Receiver<bool>,
@@ -326,8 +300,8 @@ struct Receivers {
 }
 
 impl Receivers {
-    fn guard(&self, clock: Clock, reserve: Duration) -> WriteGuard {
-        WriteGuard { clock, until: self.until.clone(), stranded: self.stranded.clone(), reserve }
+    fn guard(&self, clock: Clock, reserve: Duration, under_way: UnderWay) -> WriteGuard {
+        WriteGuard { clock, until: self.until.clone(), stranded: self.stranded.clone(), reserve, under_way }
     }
 }
 
@@ -385,6 +359,7 @@ impl Keeper {
                         self.step(Input::Nudge(version));
                     }
                 }
+                () = self.writes.none(), if self.machine.is_closing() => self.step(Input::WritesOver),
                 () = self.clock.sleep_until(wake) => self.step(Input::Tick),
             }
         }
@@ -422,6 +397,14 @@ impl Keeper {
     }
 
     fn step(&mut self, input: Input) {
+        self.take_in(input);
+        // The guard is closed by now, so that no further write begins.
+        if self.machine.is_closing() && self.writes.is_none() {
+            self.take_in(Input::WritesOver);
+        }
+    }
+
+    fn take_in(&mut self, input: Input) {
         let now = self.clock.now();
         let effects = self.machine.step(now, self.random.fraction(), input);
         // The guard first: whoever hears of leadership may write, whoever does not hear of its loss may not.
@@ -445,7 +428,7 @@ impl Keeper {
                     match why {
                         Lost::GivenUp => {
                             tracing::info!(
-                                "The lease was given up, so that another may lead: this process stops, its own node drains, or it reaches no queue."
+                                "The lease is given up as soon as no write is under way, so that another may lead: this process stops, its own node drains, or it reaches no queue."
                             );
                         }
                         Lost::Deadline => tracing::warn!("leadership is lost: the Lease could not be renewed in time"),

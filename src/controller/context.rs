@@ -16,7 +16,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use super::{Board, Clock, Outlets, Random, Spawner, departed::Departed, foreman::Word, hooks::Hooks};
 use crate::{
     aws::{Clients, Lookups},
-    cluster::{Cluster, DaemonSets, EventNote, NodeIndex, Recorder},
+    cluster::{Cluster, DaemonSets, EventNote, NodeIndex, Recorder, lease::WritePermit},
     config::Config,
     domain::{InstanceId, Moment, Node, NodeName, OwedHook, Taken},
     lifecycle::Skew,
@@ -71,15 +71,15 @@ pub(super) struct StandingParts {
 /// Says what this process may do now.
 #[derive(Clone)]
 pub(super) struct Lead {
-    pub(super) time_left: Arc<dyn Fn() -> Option<Duration> + Send + Sync>,
+    pub(super) permit: Arc<dyn Fn() -> Option<WritePermit> + Send + Sync>,
     pub(super) beat: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Lead {
-    /// How long a write that leaves now may take: until another process may lead. `None`: this process does not lead, or its renew
-    /// deadline is over.
-    pub(super) fn time_left(&self) -> Option<Duration> {
-        (self.time_left)()
+    /// The right to make one write, to be held until it is answered. `None`: this process does not
+    /// lead, or its renew deadline is over.
+    pub(super) fn permit(&self) -> Option<WritePermit> {
+        (self.permit)()
     }
 
     /// It leads, or was the last to lead as far as it knows: a heartbeat does no harm even if it is not.
@@ -182,7 +182,7 @@ impl Term {
         self.hooks.end();
     }
 
-    /// Ends everything but the heartbeats, which go on until [`Hooks::end`].
+    /// Ends everything but the heartbeats, which go on until [`Hooks::end`], and the requests that are under way.
     pub(super) fn strand(&self) -> Hooks {
         self.end.cancel();
         self.hooks.strand();

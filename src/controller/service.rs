@@ -24,8 +24,8 @@ use super::{
 use crate::{
     aws::{Clients, Lookups},
     cluster::{
-        BudgetWatch, Cluster, ClusterParts, DaemonSets, Gate, Health, KeepLabels, NodeIndex, Recorder, RecorderSettings, Settings,
-        lease::{Leadership, LeaseKeeper, LeaseParts, LeasePlace, WriteGuard},
+        BudgetWatch, Cluster, ClusterParts, DaemonSets, Gate, Health, KeepLabels, NodeIndex, Recorder, RecorderSettings, Settings, Target,
+        lease::{LONGEST_RELEASE, Leadership, LeaseKeeper, LeaseParts, LeasePlace, WriteGuard, WritePermit},
     },
     config::Config,
     domain::{MomentExt, seconds},
@@ -63,8 +63,6 @@ pub struct Parts {
 
 /// A loop that has not turned for so long is stuck: every wait in it has a deadline that is far shorter.
 const STUCK: Duration = seconds(60);
-/// How long giving the Lease up may take.
-const FAREWELL: Duration = seconds(3);
 /// How long the last Events may hold the Lease back; one that is on its way then, as long again.
 const LAST_EVENTS: Duration = Duration::from_millis(300);
 
@@ -86,8 +84,9 @@ impl Inlet {
 struct LeaderGate(WriteGuard);
 
 impl Gate for LeaderGate {
-    fn time_left(&self) -> Option<Duration> {
-        self.0.time_left()
+    fn permit(&self, target: Target) -> Option<WritePermit> {
+        // The Lease is not held back for an Event: the recorder waits for its own.
+        if target == Target::Event { self.0.time_left().map(WritePermit::within) } else { self.0.permit() }
     }
 }
 
@@ -159,7 +158,7 @@ pub async fn serve(parts: Parts) {
             }
             (false, None) if !was_stranded && !is_stranded => {
                 if let Some(hooks) = kept.take() {
-                    info!("Somebody else has the Lease: the heartbeats of this process end.");
+                    info!("Another process has the Lease or may have it: the heartbeats of this process end.");
                     hooks.end();
                 }
             }
@@ -175,15 +174,18 @@ pub async fn serve(parts: Parts) {
     if let Some(hooks) = kept {
         hooks.end();
     }
-    info!("Stopping: nothing more is accepted, the Lease is given up, and messages that are not accepted go back.");
-    let led = leading.is_some();
+    info!("Stopping: nothing more is accepted, the Lease is given up when the last writes are over, and messages that are not accepted go back.");
     parts.metrics.set_leader(false);
-    let intake = leading.and_then(Leading::end);
+    let (intake, beating) = leading.map(Leading::end).unzip();
+    let intake = intake.flatten();
     let lease = async {
-        if led {
+        if beating.is_some() {
             standing.recorder.close(LAST_EVENTS).await;
         }
-        keeper.release(FAREWELL).await;
+        keeper.release(LONGEST_RELEASE).await;
+        if let Some(hooks) = beating {
+            hooks.end();
+        }
     };
     // Long polls take their time to end; the next leader need not wait for that.
     parting.extend(intake.map(|intake| parts.spawner.spawn_scoped(intake.stop())));
@@ -235,7 +237,7 @@ fn standing(parts: &Parts, keeper: &Arc<LeaseKeeper>, counting: &Counting, ident
         spawner: parts.spawner.clone(),
         metrics: Arc::clone(&parts.metrics),
         board: parts.board.clone(),
-        lead: Lead { time_left: Arc::new(move || guard.time_left().filter(|_| !dry)), beat: Arc::new(move || !dry && beats.may_beat()) },
+        lead: Lead { permit: Arc::new(move || guard.permit().filter(|_| !dry)), beat: Arc::new(move || !dry && beats.may_beat()) },
         departed: Departed::default(),
         confirmation: parts.readiness.flag("records"),
         real_tests_until: config.accept_real_tests.map(|length| parts.clock.now().plus(length)),
@@ -351,12 +353,14 @@ impl Leading {
         Self { term, inlet: inlet.clone() }
     }
 
-    /// Ends the term: nothing is received, written or beaten any more. What is left is the intake, which has messages to give back.
-    fn end(self) -> Option<IntakeHandle> {
+    /// Ends the term of a process that stops: nothing is received any more and no write begins. What is left is the intake, which
+    /// has messages to give back, and the heartbeats, which go on while the last writes are under way. They do no harm should
+    /// another process lead by then.
+    fn end(self) -> (Option<IntakeHandle>, Hooks) {
         let handle = self.stop_receiving();
-        self.term.finish();
+        let hooks = self.term.strand();
         self.term.confirmation.set(Ok(()));
-        handle
+        (handle, hooks)
     }
 
     /// Leadership is lost: whatever the term started ends at once. What is undecided goes back to the queue while this process

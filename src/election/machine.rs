@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Draft, Effect, Input, Lost, Observed, Settings};
+use super::{Draft, Effect, Input, LAST_WRITES, Lost, Observed, Settings};
 use crate::domain::{Moment, MomentExt};
 
 /// One process's part in the election.
@@ -29,6 +29,8 @@ pub struct Machine {
     /// The next read of a standby, the next renewal of a leader.
     due: Moment,
     lead: Option<Lead>,
+    /// The lease is held, and renewed, until the last writes are over.
+    closing: Option<Closing>,
     /// The last term ended by its renew deadline, and nothing was seen since that speaks of another holder.
     is_stranded: bool,
 }
@@ -75,6 +77,15 @@ struct Lead {
     term: u32,
 }
 
+/// How a term ends voluntarily.
+#[derive(Debug, Clone, Copy)]
+struct Closing {
+    /// What comes after it.
+    then: Aim,
+    /// By then every write has run into its own time limit.
+    until: Moment,
+}
+
 impl Machine {
     /// A standby that has read nothing. `me` must be unique to this process, not to its pod: a restarted container is somebody else.
     #[must_use]
@@ -93,6 +104,7 @@ impl Machine {
             not_before: Moment::MIN,
             due: Moment::MIN,
             lead: None,
+            closing: None,
             is_stranded: false,
         }
     }
@@ -100,14 +112,29 @@ impl Machine {
     /// Until when this process may start requests of any kind; `None` while it does not lead.
     #[must_use]
     pub fn may_write_until(&self) -> Option<Moment> {
+        if self.closing.is_some() { None } else { self.holds_until() }
+    }
+
+    /// Until when nobody else leads for certain: while this process leads, and while its last writes
+    /// are under way.
+    #[must_use]
+    pub fn holds_until(&self) -> Option<Moment> {
         self.lead.map(|lead| lead.until)
     }
 
-    /// This process lost its lease only because it could not renew it in time, and has not seen another holder since: as far as it
-    /// knows, nobody leads. It may write nothing, but what does no harm when two do it may go on.
+    /// No write may begin any more, and the lease is given up at [`Input::WritesOver`], or when every
+    /// write has run into its time limit.
+    #[must_use]
+    pub const fn is_closing(&self) -> bool {
+        self.closing.is_some()
+    }
+
+    /// As far as this process knows, nobody else leads, and it may write nothing; but what does no
+    /// harm when two do it may go on. It lost its lease only because it could not renew it in time
+    /// and has not seen another holder since, or it is closing.
     #[must_use]
     pub const fn is_stranded(&self) -> bool {
-        self.is_stranded
+        self.is_stranded || self.is_closing()
     }
 
     /// `leaseTransitions` of the Lease under which this process leads.
@@ -128,7 +155,7 @@ impl Machine {
     #[must_use]
     pub fn next_wake(&self) -> Option<Moment> {
         let request = if self.under_way.is_some() { None } else { self.next_request().map(|(at, _)| at) };
-        [self.may_write_until(), request].into_iter().flatten().min()
+        [self.holds_until(), self.closing.map(|closing| closing.until), request].into_iter().flatten().min()
     }
 
     /// Takes in what happened and says what to do. `spread` in `[0, 1)` jitters the reads of standbys.
@@ -136,6 +163,9 @@ impl Machine {
         let mut effects = Vec::new();
         if self.lead.is_some_and(|lead| now >= lead.until) {
             self.lose(Lost::Deadline, &mut effects);
+        }
+        if self.closing.is_some_and(|closing| now >= closing.until) {
+            self.end_closing();
         }
         self.absorb(now, spread, input, &mut effects);
         self.settle(&mut effects);
@@ -190,16 +220,17 @@ impl Machine {
             Input::Yield(after) => {
                 // Only the first one gives up: whoever gets the lease back, because nobody else wanted it, keeps it.
                 if self.reluctance.is_zero() && self.aim == Aim::Bid {
-                    self.give_up(Aim::Yield, effects);
+                    self.close(now, Aim::Yield, effects);
                 }
                 self.reluctance = after;
             }
             Input::Eager => self.reluctance = Duration::ZERO,
             Input::Stop => {
                 if self.aim != Aim::Done {
-                    self.give_up(Aim::Stop, effects);
+                    self.close(now, Aim::Stop, effects);
                 }
             }
+            Input::WritesOver => self.end_closing(),
         }
         if self.under_way.is_none()
             && let Some(Nudge(shown)) = self.nudge.take()
@@ -276,16 +307,42 @@ impl Machine {
     }
 
     fn lose(&mut self, why: Lost, effects: &mut Vec<Effect>) {
-        if self.lead.take().is_some() {
-            self.is_stranded = why == Lost::Deadline;
+        if self.lead.is_none() {
+            return;
+        }
+        let is_deadline = why == Lost::Deadline;
+        // The loss was reported when the writes were closed.
+        if self.closing.is_none() {
             effects.push(Effect::Lost(why));
+        }
+        self.end_closing();
+        self.lead = None;
+        self.is_stranded = is_deadline && self.aim != Aim::Stop;
+    }
+
+    /// Leadership ends now; the lease is given up when the last writes are over.
+    fn close(&mut self, now: Moment, then: Aim, effects: &mut Vec<Effect>) {
+        match &mut self.closing {
+            Some(closing) if then == Aim::Stop => closing.then = then,
+            Some(_) => {}
+            None if self.lead.is_some() => {
+                self.closing = Some(Closing { then, until: now.plus(LAST_WRITES) });
+                effects.push(Effect::Lost(Lost::GivenUp));
+            }
+            None => self.give_up(then),
         }
     }
 
-    fn give_up(&mut self, aim: Aim, effects: &mut Vec<Effect>) {
+    fn end_closing(&mut self) {
+        if let Some(Closing { then, .. }) = self.closing.take() {
+            self.lead = None;
+            self.give_up(then);
+        }
+    }
+
+    fn give_up(&mut self, aim: Aim) {
         self.aim = aim;
         self.not_before = Moment::MIN;
-        self.lose(Lost::GivenUp, effects);
         // To bid later is no news of another holder: what was kept open without a lease is kept open on.
         if aim == Aim::Stop {
             self.is_stranded = false;

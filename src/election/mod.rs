@@ -38,6 +38,9 @@ impl Default for Settings {
     }
 }
 
+/// No write of a leader takes longer: 10 s to Kubernetes, 11 s to AWS.
+pub const LAST_WRITES: Duration = seconds(12);
+
 /// What a Lease says (`coordination.k8s.io/v1`, `spec`), and its resourceVersion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
@@ -95,6 +98,8 @@ pub enum Input {
     Eager,
     /// Give the lease up and never bid again.
     Stop,
+    /// No write of this process is under way, and none can begin ([`Machine::is_closing`]).
+    WritesOver,
 }
 
 /// What the shell is to do.
@@ -124,6 +129,6 @@ pub enum Lost {
     Deadline,
     /// The Lease names somebody else, or nobody.
     Taken(Option<String>),
-    /// It was given up.
+    /// It is given up, once no write of this process is under way.
     GivenUp,
 }

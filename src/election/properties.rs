@@ -49,8 +49,21 @@ enum Deed {
 
 #[derive(Debug)]
 enum Event {
-    Arrives { who: usize, number: u64, request: Effect, fate: Fate },
-    Returns { who: usize, number: u64, answer: Input },
+    Arrives {
+        who: usize,
+        number: u64,
+        request: Effect,
+        fate: Fate,
+    },
+    Returns {
+        who: usize,
+        number: u64,
+        answer: Input,
+    },
+    /// The last write of a machine that gives the lease up is over.
+    WritesOver {
+        who: usize,
+    },
 }
 
 struct World {
@@ -183,6 +196,12 @@ impl World {
                     self.events.insert((self.now + fate.back, number), Event::Returns { who, number, answer });
                 }
             }
+            Event::WritesOver { who } => {
+                // A later term has writes of its own.
+                if self.machines[who].is_closing() {
+                    self.input(who, Input::WritesOver, fates);
+                }
+            }
             Event::Returns { who, number, answer } => {
                 if self.under_way[who].is_some_and(|u| u.number == number) {
                     self.under_way[who] = None;
@@ -192,9 +211,19 @@ impl World {
         }
     }
 
+    /// What gives the lease up, and the end of the writes that were under way.
+    fn leave(&mut self, who: usize, input: Input, fates: &mut dyn FnMut() -> Fate) {
+        self.input(who, input, fates);
+        if self.machines[who].is_closing() {
+            self.numbers += 1;
+            self.events.insert((self.now + fates().there, self.numbers), Event::WritesOver { who });
+        }
+    }
+
+    /// One that is closing may have writes under way.
     fn check(&self) {
-        let writers: Vec<usize> =
-            (0..self.machines.len()).filter(|who| self.machines[*who].may_write_until().is_some_and(|until| self.clock(*who) < until)).collect();
+        let holds = |who: &usize| self.machines[*who].holds_until().is_some_and(|until| self.clock(*who) < until);
+        let writers: Vec<usize> = (0..self.machines.len()).filter(holds).collect();
         assert!(writers.len() <= 1, "{writers:?} may both write at {} ms; the Lease is {:?}", self.now, self.lease);
     }
 
@@ -202,8 +231,8 @@ impl World {
         let n = self.machines.len();
         match deed {
             Deed::Nothing => {}
-            Deed::Yield(who) => self.input(who % n, Input::Yield(seconds(5)), fates),
-            Deed::Stop(who) => self.input(who % n, Input::Stop, fates),
+            Deed::Yield(who) => self.leave(who % n, Input::Yield(seconds(5)), fates),
+            Deed::Stop(who) => self.leave(who % n, Input::Stop, fates),
             Deed::Annotate => {
                 self.versions += 1;
                 if let Some(lease) = &mut self.lease {

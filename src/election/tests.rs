@@ -275,13 +275,85 @@ fn the_holder_of_a_deleted_lease_writes_it_again_and_leads_on_while_others_wait_
 #[test]
 fn stopping_gives_the_lease_up_after_the_last_write() {
     let mut bench = Bench::leading();
-    let effects = bench.step(1.0, Input::Stop);
-    assert_eq!(effects.first(), Some(&Effect::Lost(Lost::GivenUp)), "no write of ours may follow the release");
+    assert_eq!(bench.step(1.0, Input::Stop), [Effect::Lost(Lost::GivenUp)], "no write of ours may follow the release");
+    let effects = bench.step(1.0, Input::WritesOver);
     let (version, draft) = drafted(&effects);
     assert_eq!((version, &draft.holder, draft.duration), ("101", &None, seconds(1)));
     assert_eq!(bench.accept(1.1, &effects), [Effect::Stopped]);
     assert_eq!(bench.step(100.0, Input::Tick), []);
     assert_eq!(bench.machine.next_wake(), None);
+}
+
+#[test]
+fn while_the_last_writes_are_under_way_the_lease_is_renewed_and_nothing_may_be_written() {
+    for ends in [Input::Stop, Input::Yield(seconds(5))] {
+        let mut bench = Bench::leading();
+        assert_eq!(bench.step(1.5, ends.clone()), [Effect::Lost(Lost::GivenUp)]);
+        assert_eq!(bench.machine.may_write_until(), None);
+        assert!(bench.machine.is_closing() && bench.machine.is_stranded(), "heartbeats go on");
+        let renewal = bench.step(2.0, Input::Tick);
+        assert_eq!(drafted(&renewal).1.holder.as_deref(), Some("me"));
+        assert_eq!(bench.accept(2.1, &renewal), [], "a renewal makes no new term");
+        assert_eq!((bench.machine.may_write_until(), bench.machine.holds_until()), (None, Some(at(12.0))));
+        assert_eq!(bench.step(3.0, ends.clone()), [], "it is closing already");
+        let release = bench.step(3.5, Input::WritesOver);
+        assert_eq!(drafted(&release).1.holder, None);
+        assert!(!bench.machine.is_closing() && !bench.machine.is_stranded());
+        assert_eq!(bench.machine.holds_until(), None);
+        let stopped = bench.accept(3.6, &release);
+        assert_eq!(stopped == [Effect::Stopped], ends == Input::Stop, "{stopped:?}");
+    }
+}
+
+#[test]
+fn after_twelve_seconds_every_write_is_over_and_the_lease_is_given_up() {
+    let mut bench = Bench::leading();
+    bench.step(1.5, Input::Stop);
+    let mut now: f64 = 1.5;
+    let release = loop {
+        now = bench.machine.next_wake().unwrap().max(at(now)).duration_since(at(0.0)).as_secs_f64();
+        let effects = bench.step(now, Input::Tick);
+        match effects.as_slice() {
+            [Effect::Update(_, draft)] if draft.holder.is_none() => break effects,
+            [Effect::Update(..)] => assert_eq!(bench.accept(now, &effects), []),
+            other => panic!("{other:?} at {now}"),
+        }
+        assert!(now < 60.0);
+    };
+    assert!((13.49..13.51).contains(&now), "{now}");
+    assert_eq!(bench.accept(13.6, &release), [Effect::Stopped]);
+}
+
+#[test]
+fn a_lease_that_is_lost_while_the_last_writes_are_under_way_is_not_bid_for_again_by_a_process_that_stops() {
+    let mut expired = Bench::leading();
+    expired.step(1.0, Input::Stop);
+    expired.step(2.0, Input::Tick);
+    assert_eq!(expired.step(10.0, Input::Tick), [], "the end of leadership was reported before");
+    assert!(!expired.machine.is_closing() && !expired.machine.is_stranded() && expired.machine.holds_until().is_none());
+    assert_eq!(expired.step(10.1, Input::WriteFailed), [Effect::Get], "what became of the renewal must be known");
+    let release = expired.step(10.2, Input::Observed(lease("200", "me", 2.0)));
+    assert_eq!(drafted(&release).1.holder, None);
+
+    let mut stolen = Bench::leading();
+    stolen.step(1.0, Input::Stop);
+    assert_eq!(stolen.step(1.1, Input::Nudge(Some("200".to_owned()))), [Effect::Get]);
+    assert_eq!(stolen.step(1.2, Input::Observed(lease("200", "thief", 1.1))), [Effect::Stopped]);
+
+    let mut yielding = Bench::leading();
+    yielding.step(1.0, Input::Yield(seconds(5)));
+    yielding.step(2.0, Input::Tick);
+    yielding.step(10.0, Input::Tick);
+    assert!(yielding.machine.is_stranded(), "it is not known that anybody else leads");
+}
+
+#[test]
+fn a_process_that_stops_while_it_yields_does_not_bid_again() {
+    let mut bench = Bench::leading();
+    bench.step(1.0, Input::Yield(seconds(5)));
+    assert_eq!(bench.step(1.1, Input::Stop), []);
+    let release = bench.step(1.2, Input::WritesOver);
+    assert_eq!(bench.accept(1.3, &release), [Effect::Stopped]);
 }
 
 #[test]
@@ -309,8 +381,8 @@ fn stopping_in_the_middle_of_a_bid_gives_up_what_the_bid_won() {
 #[test]
 fn a_leader_whose_own_node_drains_gives_up_once_and_bids_again_after_five_seconds() {
     let mut bench = Bench::leading();
-    let release = bench.step(1.0, Input::Yield(seconds(5)));
-    assert_eq!(release.first(), Some(&Effect::Lost(Lost::GivenUp)));
+    assert_eq!(bench.step(1.0, Input::Yield(seconds(5))), [Effect::Lost(Lost::GivenUp)]);
+    let release = bench.step(1.0, Input::WritesOver);
     assert_eq!(bench.accept(1.1, &release), []);
     let mut now = 1.1;
     let bid = loop {

@@ -21,7 +21,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{CallObserver, ClusterError, Outcome, Problem, Silent, Target, error::answer_of};
+use super::{CallObserver, ClusterError, Outcome, Problem, Silent, Target, error::answer_of, lease::WritePermit};
 use crate::{
     controller::{Clock, Random, Spawner},
     domain::{ApiAnswer, with_causes},
@@ -56,6 +56,8 @@ fn named(options: &ConnectOptions) -> String {
     file + &context
 }
 
+/// A shorter time limit would be written as 0 ms, which the API server takes for none.
+const SHORTEST_WRITE: Duration = Duration::from_millis(1);
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(5);
 
@@ -119,9 +121,10 @@ pub enum Lane {
 
 /// Says whether anything may be written now. Asked when the request is about to leave, after it has waited for its slot.
 pub trait Gate: Send + Sync + 'static {
-    /// How long a write that leaves now may take: it must be over before another leader may begin. `None`: nothing may be written.
-    /// (What concerns the Lease does not pass here.)
-    fn time_left(&self) -> Option<Duration>;
+    /// The right to make one write, and how long it may take: it must be over before another leader
+    /// may begin. It is held until the write is over. `None`: nothing may be written. (What concerns
+    /// the Lease does not pass here.)
+    fn permit(&self, target: Target) -> Option<WritePermit>;
 }
 
 /// Always open.
@@ -129,8 +132,8 @@ pub trait Gate: Send + Sync + 'static {
 pub struct OpenGate;
 
 impl Gate for OpenGate {
-    fn time_left(&self) -> Option<Duration> {
-        Some(Duration::MAX)
+    fn permit(&self, _: Target) -> Option<WritePermit> {
+        Some(WritePermit::within(Duration::MAX))
     }
 }
 
@@ -218,17 +221,54 @@ impl Cluster {
     /// Sends a request (its URI without scheme and host) and reads the whole answer. `object` is for people.
     ///
     /// A write ends before another leader may begin, at the server too: it carries its deadline as `timeout`, because a server goes
-    /// on with a request whose client has given up.
+    /// on with a request whose client has given up. For the same reason a write of a Node or a pod goes on when nobody waits for
+    /// this future any more, and is awaited by whoever holds the gate.
     ///
     /// Errs with [`Problem::Unreachable`] when no slot came free or no answer came within the deadline.
     pub async fn call(&self, target: Target, lane: Lane, object: &str, request: Request<Vec<u8>>) -> Result<Bytes, ClusterError> {
-        let _slot = self.slot(target, lane, object).await?;
-        let deadline = self.deadline(target, object, request.method())?;
-        let request = if request.method() == Method::GET { request } else { with_timeout(request, deadline) };
+        self.call_within(Duration::MAX, target, lane, object, request).await
+    }
+
+    /// The same for a request that has less time than others, the wait for its slot included. The server is told so.
+    pub(super) async fn call_within(
+        &self,
+        limit: Duration,
+        target: Target,
+        lane: Lane,
+        object: &str,
+        request: Request<Vec<u8>>,
+    ) -> Result<Bytes, ClusterError> {
         let begun = Instant::now();
-        let result = match tokio::time::timeout(deadline, self.exchange(target, object, request)).await {
+        let slot = self.slot(target, lane, object, limit).await?;
+        let limit = limit.saturating_sub(begun.elapsed()).min(self.parts.settings.deadline);
+        if request.method() == Method::GET {
+            return self.answered_within(limit, target, object, request).await;
+        }
+        let permit = self.permit(target, object)?;
+        let limit = limit.min(permit.limit());
+        if limit < SHORTEST_WRITE {
+            return Err(self.uncalled(target, object, Problem::Unreachable, "no time is left for it"));
+        }
+        let request = with_timeout(request, limit);
+        if target == Target::Event {
+            return self.answered_within(limit, target, object, request).await;
+        }
+        let (this, what) = (self.clone(), object.to_owned());
+        let write = self.parts.spawner.spawn(async move {
+            let result = this.answered_within(limit, target, &what, request).await;
+            drop(permit);
+            result
+        });
+        let answer = write.await;
+        drop(slot);
+        answer.unwrap_or_else(|_| Err(ClusterError::silent(target.action(), object, Problem::Unreachable, "the process ends")))
+    }
+
+    async fn answered_within(&self, limit: Duration, target: Target, object: &str, request: Request<Vec<u8>>) -> Result<Bytes, ClusterError> {
+        let begun = Instant::now();
+        let result = match tokio::time::timeout(limit, self.exchange(target, object, request)).await {
             Ok(result) => result,
-            Err(_) => Err(unanswered(target, object, deadline)),
+            Err(_) => Err(unanswered(target, object, limit)),
         };
         self.count(target, result.as_ref().err(), begun);
         result
@@ -254,7 +294,7 @@ impl Cluster {
         self.lists.acquire().await.ok()
     }
 
-    async fn slot(&self, target: Target, lane: Lane, object: &str) -> Result<Slot<'_>, ClusterError> {
+    async fn slot(&self, target: Target, lane: Lane, object: &str, limit: Duration) -> Result<Slot<'_>, ClusterError> {
         let taken = async {
             if matches!(target, Target::Evict | Target::DeletePod) {
                 return self.orders.acquire().await.ok().map(|slot| Slot { _share: None, _slot: slot });
@@ -268,23 +308,22 @@ impl Cluster {
             };
             self.slots.acquire().await.ok().map(|slot| Slot { _share: share, _slot: slot })
         };
-        if let Ok(Some(slot)) = tokio::time::timeout(self.parts.settings.deadline, taken).await {
+        if let Ok(Some(slot)) = tokio::time::timeout(limit.min(self.parts.settings.deadline), taken).await {
             return Ok(slot);
         }
-        let error = ClusterError::silent(target.action(), object, Problem::Unreachable, "no slot came free in time, too many requests are under way");
-        self.count(target, Some(&error), Instant::now());
-        Err(error)
+        Err(self.uncalled(target, object, Problem::Unreachable, "no slot came free in time, too many requests are under way"))
     }
 
-    /// How long a request that leaves now may take.
-    fn deadline(&self, target: Target, object: &str, method: &Method) -> Result<Duration, ClusterError> {
-        let left = if method == Method::GET { Some(Duration::MAX) } else { self.parts.gate.time_left() };
-        if let Some(left) = left.filter(|left| !left.is_zero()) {
-            return Ok(left.min(self.parts.settings.deadline));
-        }
-        let error = ClusterError::silent(target.action(), object, Problem::HeldBack, "nothing may be written now");
+    fn permit(&self, target: Target, object: &str) -> Result<WritePermit, ClusterError> {
+        let permit = self.parts.gate.permit(target).filter(|permit| permit.limit() >= SHORTEST_WRITE);
+        permit.ok_or_else(|| self.uncalled(target, object, Problem::HeldBack, "nothing may be written now"))
+    }
+
+    /// A request that was not sent.
+    fn uncalled(&self, target: Target, object: &str, problem: Problem, why: &'static str) -> ClusterError {
+        let error = ClusterError::silent(target.action(), object, problem, why);
         self.count(target, Some(&error), Instant::now());
-        Err(error)
+        error
     }
 
     async fn exchange(&self, target: Target, object: &str, request: Request<Vec<u8>>) -> Result<Bytes, ClusterError> {

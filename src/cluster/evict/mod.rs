@@ -27,6 +27,11 @@ impl Cluster {
     /// Not kube's `Api::evict`: that writes `delete_options`, which the API server drops, and with it the precondition and the
     /// grace period (kube-core `subresource.rs`).
     pub async fn evict(&self, pod: &PodKey, uid: &PodUid, grace: Option<u32>) -> ApiAnswer {
+        self.evict_within(Duration::MAX, pod, uid, grace).await
+    }
+
+    /// The same with a time limit of its own, after which the API server gives it up too.
+    pub async fn evict_within(&self, limit: Duration, pod: &PodKey, uid: &PodUid, grace: Option<u32>) -> ApiAnswer {
         let body = Eviction {
             metadata: ObjectMeta { name: Some(pod.name.clone()), namespace: Some(pod.namespace.clone()), ..ObjectMeta::default() },
             delete_options: Some(DeleteOptions {
@@ -38,7 +43,7 @@ impl Cluster {
         let request = serde_json::to_vec(&body)
             .map_err(|e| e.to_string())
             .and_then(|body| pods_of(pod).create_subresource("eviction", &pod.name, &PostParams::default(), body).map_err(|e| e.to_string()));
-        self.answer(Target::Evict, pod, request, 201).await
+        self.answer(limit, Target::Evict, pod, request, 201).await
     }
 
     /// Deletes this very pod (its UID is a precondition), past any disruption budget. `grace` in seconds; `None`: its own.
@@ -49,13 +54,13 @@ impl Cluster {
             ..DeleteParams::default()
         };
         let request = pods_of(pod).delete(&pod.name, &params).map_err(|e| e.to_string());
-        self.answer(Target::DeletePod, pod, request, 200).await
+        self.answer(Duration::MAX, Target::DeletePod, pod, request, 200).await
     }
 
     /// Sets the condition `DisruptionTarget` of this very pod (its UID is a precondition). The Eviction API sets it, a DELETE does
     /// not, and without it the pod failure policy of a Job takes the deletion of its pod for a failure.
     ///
-    /// Errs after one second at the latest. Then it may still have its effect.
+    /// Errs after one second at the latest; by then the API server has given it up too.
     pub async fn set_disruption_target(&self, pod: &PodKey, uid: &PodUid) -> Result<(), ClusterError> {
         let condition = json!({
             "type": "DisruptionTarget", "status": "True", "reason": "DeletionBySundown",
@@ -68,16 +73,20 @@ impl Cluster {
         let (target, object) = (Target::PatchPodStatus, pod.to_string());
         let failed = |problem, why: String| ClusterError::silent(target.action(), object.as_str(), problem, why);
         let request = pods_of(pod).patch_subresource("status", &pod.name, &params, &patch).map_err(|e| failed(Problem::Invalid, e.to_string()))?;
-        match tokio::time::timeout(CONDITION, self.call(target, Lane::Ordinary, &object, request)).await {
-            Ok(answer) => answer.map(drop),
-            Err(_) => Err(failed(Problem::Unreachable, format!("no answer within {CONDITION:?}"))),
-        }
+        self.call_within(CONDITION, target, Lane::Ordinary, &object, request).await.map(drop)
     }
 
-    async fn answer(&self, target: Target, pod: &PodKey, request: Result<http::Request<Vec<u8>>, String>, success: u16) -> ApiAnswer {
+    async fn answer(
+        &self,
+        limit: Duration,
+        target: Target,
+        pod: &PodKey,
+        request: Result<http::Request<Vec<u8>>, String>,
+        success: u16,
+    ) -> ApiAnswer {
         let object = pod.to_string();
         let result = match request {
-            Ok(request) => self.call(target, Lane::Ordinary, &object, request).await,
+            Ok(request) => self.call_within(limit, target, Lane::Ordinary, &object, request).await,
             // The name is none that the API could have given out.
             Err(why) => Err(ClusterError::new(target.action(), object, ApiAnswer { code: 400, message: why, ..ApiAnswer::default() })),
         };

@@ -8,6 +8,7 @@ use super::*;
 use crate::cluster::{
     Gate, OpenGate, Settings,
     fake::{Counter, Fake, Fault, status},
+    lease::WritePermit,
 };
 
 fn pod() -> (PodKey, PodUid) {
@@ -123,7 +124,7 @@ async fn no_answer_is_code_0() {
 struct Closed;
 
 impl Gate for Closed {
-    fn time_left(&self) -> Option<Duration> {
+    fn permit(&self, _: Target) -> Option<WritePermit> {
         None
     }
 }
@@ -143,8 +144,8 @@ async fn nothing_is_written_through_a_closed_gate() {
 struct NearlyOver;
 
 impl Gate for NearlyOver {
-    fn time_left(&self) -> Option<Duration> {
-        Some(Duration::from_secs(3))
+    fn permit(&self, _: Target) -> Option<WritePermit> {
+        Some(WritePermit::within(Duration::from_secs(3)))
     }
 }
 
@@ -163,4 +164,18 @@ async fn a_write_ends_before_another_leader_may_begin_and_tells_the_server_so() 
         let timeouts: Vec<_> = fake.seen().iter().map(|seen| seen.query["timeout"].clone()).collect();
         assert_eq!(timeouts, vec![format!("{seconds}000ms"); 2]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_eviction_that_is_given_up_early_tells_the_server_when() {
+    let (key, uid) = pod();
+    let fake = Fake::default();
+    fake.script(|_| Some(Fault::Hang));
+    let begun = tokio::time::Instant::now();
+    let limit = Duration::from_millis(1500);
+    assert_eq!(fake.cluster().evict_within(limit, &key, &uid, None).await.code, 0);
+    assert_eq!(begun.elapsed(), limit);
+    assert_eq!(fake.cluster().evict_within(Duration::ZERO, &key, &uid, None).await.code, 0);
+    let timeouts: Vec<_> = fake.seen().iter().map(|seen| seen.query["timeout"].clone()).collect();
+    assert_eq!(timeouts, ["1500ms"], "one without any time is not sent");
 }

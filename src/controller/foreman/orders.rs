@@ -27,10 +27,8 @@ impl Foreman {
         let (term, node) = (self.term.clone(), node.clone());
         self.term.spawn(async move {
             let answer = match &order {
-                // One without an answer when its pod is to be deleted is given up; should it still come to something, the UID makes that harmless.
-                Order::Evict { pod, uid, grace } => {
-                    tokio::time::timeout(patience, term.cluster.evict(pod, uid, *grace)).await.unwrap_or_else(|_| unanswered())
-                }
+                // One without an answer when its pod is to be deleted is given up, by the server too.
+                Order::Evict { pod, uid, grace } => term.cluster.evict_within(patience, pod, uid, *grace).await,
                 Order::Delete { pod, uid, grace, why } => match why {
                     DeleteWhy::Forced => {
                         set_disruption_target(&term, pod, uid).await;
@@ -102,8 +100,4 @@ async fn set_disruption_target(term: &Term, pod: &PodKey, uid: &PodUid) {
         ),
         Ok(()) => {}
     }
-}
-
-fn unanswered() -> ApiAnswer {
-    ApiAnswer { message: "not answered before the pod was to be deleted".to_owned(), ..ApiAnswer::default() }
 }

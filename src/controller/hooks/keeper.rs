@@ -396,8 +396,9 @@ impl Keeper {
             return Try::Over;
         }
         let standing = self.standing.clone();
-        let Some(left) = standing.lead.time_left() else { return Try::Failed };
-        let result = standing.aws.autoscaling().complete(&self.owed, HookResult::Continue, left).await;
+        let Some(permit) = standing.lead.permit() else { return Try::Failed };
+        let result = standing.aws.autoscaling().complete(&self.owed, HookResult::Continue, permit.limit()).await;
+        drop(permit);
         let key = self.owed.key.clone();
         match result {
             Ok(()) => {

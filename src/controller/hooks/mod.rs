@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument as _, warn};
+use tracing::{Instrument as _, info};
 
 use self::{
     book::{Book, Past},
@@ -106,15 +106,15 @@ impl Hooks {
         self.standing.metrics.set_hooks_owed(0);
     }
 
-    /// The lease was lost because it could not be renewed, and nobody else is known to lead: what was owed is beaten on, and nothing
-    /// is completed. See `docs/adr/0010-heartbeats-go-on-while-nobody-leads.md`.
+    /// This process writes no more, and nobody else is known to lead: what was owed is beaten on, and nothing is completed but what is
+    /// on its way. See `docs/adr/0010-heartbeats-go-on-while-nobody-leads.md`.
     pub(super) fn strand(&self) {
         let mut book = self.book();
         book.tell_all(|| Order::Strand);
         let owed = book.running();
         self.standing.metrics.set_hooks_owed(owed);
         if owed > 0 {
-            warn!(owed, "The Lease could not be renewed and nobody else is known to lead: heartbeats go on, nothing is completed.");
+            info!(owed, "No other process is known to lead yet: heartbeats go on, nothing is completed.");
         }
     }
 

@@ -14,6 +14,7 @@ mod pace;
 mod processes;
 mod records;
 mod returned;
+mod stopping;
 mod stranded;
 mod takeovers;
 

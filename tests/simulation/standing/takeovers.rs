@@ -13,7 +13,7 @@ const RECORD: &str = "sundown.dev/record";
 const TAINT: &str = "sundown.dev/interruption";
 
 /// A leader `sundown-0` and a standby `sundown-1` that knows all nodes.
-async fn two(stage: &Stage) -> (Replica, Replica) {
+pub(super) async fn two(stage: &Stage) -> (Replica, Replica) {
     let first = stage.lead("sundown-0", &[]).await;
     let second = stage.start("sundown-1", &[]);
     stage.until(10, "the standby is ready", || second.readiness.missing().is_empty()).await;

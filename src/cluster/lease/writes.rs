@@ -1,0 +1,116 @@
+//! Which writes may leave, and which are under way.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::watch;
+
+use crate::{
+    controller::Clock,
+    domain::{Moment, MomentExt, seconds},
+};
+
+/// A request that is given up this long before another process may lead has time for its way to the
+/// server.
+const ON_THE_WAY: Duration = seconds(1);
+
+/// Says whether this process may write now. Checked before each write, to whomever.
+#[derive(Debug, Clone)]
+pub struct WriteGuard {
+    pub(super) clock: Clock,
+    pub(super) until: watch::Receiver<Option<Moment>>,
+    pub(super) stranded: watch::Receiver<bool>,
+    /// How long after the renew deadline another process may lead at the earliest.
+    pub(super) reserve: Duration,
+    pub(super) under_way: UnderWay,
+}
+
+impl WriteGuard {
+    /// This process leads, and its lease was renewed in time.
+    #[must_use]
+    pub fn may_write(&self) -> bool {
+        self.until.borrow().is_some_and(|until| self.clock.now() < until)
+    }
+
+    /// How long a write that leaves now may take: until a second before another process may lead.
+    /// `None`: this process may not write.
+    #[must_use]
+    pub fn time_left(&self) -> Option<Duration> {
+        let until = (*self.until.borrow())?;
+        let now = self.clock.now();
+        (now < until).then(|| until.plus(self.reserve).since_or_zero(now).saturating_sub(ON_THE_WAY))
+    }
+
+    /// Lets one write leave now. Until the permit is dropped, the lease is not given up voluntarily.
+    /// `None`: this process may not write.
+    #[must_use]
+    pub fn permit(&self) -> Option<WritePermit> {
+        // Counted before the guard is asked: the keeper closes the guard before it looks at the count.
+        let counted = self.under_way.begin();
+        Some(WritePermit { limit: self.time_left()?, _counted: Some(counted) })
+    }
+
+    /// This process may keep lifecycle actions open: it leads, or nobody else is known to (ADR 10).
+    #[must_use]
+    pub fn may_beat(&self) -> bool {
+        self.until.borrow().is_some() || *self.stranded.borrow()
+    }
+}
+
+/// The right to make one write. To be held until the write is answered or can have no effect any
+/// more.
+#[derive(Debug)]
+pub struct WritePermit {
+    limit: Duration,
+    _counted: Option<Counted>,
+}
+
+impl WritePermit {
+    /// A right that no lease waits for.
+    #[must_use]
+    pub const fn within(limit: Duration) -> Self {
+        Self { limit, _counted: None }
+    }
+
+    /// How long the write may take, from when the permit was given.
+    #[must_use]
+    pub const fn limit(&self) -> Duration {
+        self.limit
+    }
+}
+
+/// How many writes are under way.
+#[derive(Debug, Clone)]
+pub(super) struct UnderWay(Arc<watch::Sender<usize>>);
+
+impl Default for UnderWay {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(0)))
+    }
+}
+
+impl UnderWay {
+    fn begin(&self) -> Counted {
+        self.0.send_modify(|count| *count += 1);
+        Counted(self.clone())
+    }
+
+    pub(super) fn is_none(&self) -> bool {
+        *self.0.borrow() == 0
+    }
+
+    /// Waits until none is under way.
+    pub(super) async fn none(&self) {
+        // Its sender lives as long as `self`.
+        drop(self.0.subscribe().wait_for(|count| *count == 0).await);
+    }
+}
+
+/// One write that is under way.
+#[derive(Debug)]
+struct Counted(UnderWay);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.0.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}
