@@ -81,6 +81,53 @@ async fn a_node_that_was_accepted_in_the_blind_minute_of_a_standby_is_drained_as
     stage.end();
 }
 
+/// The watch that the new leader opens may be as dead as the old one: the LIST alone must show what was accepted.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_accepted_in_the_blind_minute_of_a_standby_is_drained_although_no_watch_can_be_opened() {
+    let stage = Stage::new(1410);
+    let instance = stage.spot_group(2).remove(0);
+    stage.world.kube.add_pod(&PodSpec::on(stage.name_of(&instance), "shop", "web"));
+    let (first, second) = two(&stage).await;
+    silence(&stage);
+    stage.world.kube.inject(Rule::always(Match::of("watch", "nodes").from("sundown-1"), Fault::Hang));
+    stage.world.kube.inject(Rule::always(Match::evictions().from("sundown-0"), Fault::Hang));
+    stage.spot_warning(&instance, "spot-1");
+    stage.until(5, "it is accepted", || stage.in_queue() == 0 && stage.is_cordoned(&instance)).await;
+    first.kill();
+    follow(&stage, 17, &second).await;
+    stage.until(1, "its pod is evicted", || stage.removals().iter().any(|r| r.0 == "web")).await;
+    second.stop().await;
+    stage.end();
+}
+
+/// The index removes the Node between the LIST and the event of its deletion: the LIST lacks it, the index lacks it, and no task
+/// has seen the event.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_deleted_in_the_moment_of_the_list_has_its_action_completed() {
+    let stage = Stage::new(1411);
+    let instance = stage.group_with("hooked", 1, &[hook("drain", 300)]).remove(0);
+    stage.slow_pod(&instance, "slow", 600);
+    let (first, second) = two(&stage).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.pass(10).await;
+    let killed = stage.clock.now();
+    stage.world.kube.inject(Rule::always(Match::of("list", "nodes").from("sundown-1"), Fault::Slow(s(3))));
+    first.kill();
+    let list = || {
+        let is = |r: &&sundown::sim::kube::Request| r.client == "sundown-1" && r.verb == "list" && r.resource == "nodes" && r.at > killed;
+        stage.world.kube.requests().iter().find(is).map(|r| r.at)
+    };
+    stage.until(17, "the new leader asks for the unschedulable nodes", || list().is_some()).await;
+    // This timer and that of the LIST end in the same moment. The test's comes first, the watch is read after the LIST.
+    let name = stage.name_of(&instance);
+    stage.clock.sleep_until(list().unwrap().plus(s(3))).await;
+    assert!(stage.world.kube.delete("nodes", "", &name));
+    stage.until(3, "what it owed is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    second.stop().await;
+    stage.end();
+}
+
 #[tokio::test(start_paused = true)]
 async fn watches_of_nodes_and_budgets_are_opened_anew_by_a_new_leader() {
     let stage = Stage::new(1403);
