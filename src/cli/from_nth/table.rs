@@ -122,8 +122,8 @@ pub(super) const ROWS: &[Row] = &[
     // Telling.
     both("emit-kubernetes-events", "EMIT_KUBERNETES_EVENTS", "emitKubernetesEvents", "false", Better, &["--pod-events", "config.podEvents"], "Events on nodes always, on pods where something is notable; `all` for every eviction"),
     both("kubernetes-events-extra-annotations", "KUBERNETES_EVENTS_EXTRA_ANNOTATIONS", "kubernetesEventsExtraAnnotations", "", Missing, &[], "Events have no annotations"),
-    both("webhook-url", "WEBHOOK_URL", "webhookURL", "", Same, &["--webhook-url", "extraEnv"], "from a Secret, since it is one; once for each drain, with bounded retries, from the leader alone"),
-    value("webhookURLSecretName", "", Same, &["extraEnv"], "`SUNDOWN_WEBHOOK_URL` from the same Secret"),
+    both("webhook-url", "WEBHOOK_URL", "webhookURL", "", Same, &["--webhook-url", "webhook.urlSecretName"], "from a Secret, since it is one; once for each drain, with bounded retries, from the leader alone"),
+    value("webhookURLSecretName", "", Same, &["webhook.urlSecretName"], "the same Secret, with the same key"),
     both("webhook-headers", "WEBHOOK_HEADERS", "webhookHeaders", "", Same, &["--webhook-headers-file", "config.webhookHeadersFile"], "from a file, since they hold secrets; one `Name: value` a line"),
     both("webhook-proxy", "WEBHOOK_PROXY", "webhookProxy", "", Same, &["--webhook-proxy", "config.webhookProxy"], "`HTTPS_PROXY` and `NO_PROXY` count if it is not given"),
     both("webhook-template", "WEBHOOK_TEMPLATE", "webhookTemplate", "", Same, &["--webhook-template", "config.webhookTemplate"], "no Go template: names in braces, escaped as JSON needs it"),

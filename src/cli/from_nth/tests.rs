@@ -134,8 +134,7 @@ fn a_chat_keeps_its_secret_its_headers_and_its_words() {
     assert_eq!(values["config"]["compat"], "nth");
     assert_eq!(values["config"]["webhookProxy"], "http://10.0.0.5:3128");
     assert_eq!(values["config"]["webhookHeadersFile"], "/etc/sundown/webhook/headers");
-    let from = json!({ "secretKeyRef": { "name": "slack", "key": "webhookurl" } });
-    assert_eq!(values["extraEnv"], json!([{ "name": "SUNDOWN_WEBHOOK_URL", "valueFrom": from }]));
+    assert_eq!((&values["webhook"], &values["extraEnv"]), (&json!({ "urlSecretName": "slack" }), &Value::Null), "the chart has a value for it");
     let words = r#"{"text":"[Sundown] {{ kind }} of {{ instance }} ({{ type }}) on {{ node }}: pool {{ label:example.com/pool }}, {{ summary }}"}"#;
     assert_eq!(values["config"]["webhookTemplate"], words);
     assert!(ours.to_do.iter().any(|line| line.contains("Authorization") && line.contains("`sundown-webhook`")), "{:?}", ours.to_do);
@@ -172,8 +171,8 @@ fn no_secret_is_printed_in_any_form_and_what_to_do_with_each_is() {
         assert!(is_to_do(&ours, word), "{word}: {:?}", ours.to_do);
     }
     let values = Value::Object(ours.values.clone());
-    let from = json!({ "secretKeyRef": { "name": "sundown-webhook", "key": "url" } });
-    assert_eq!(values["extraEnv"], json!([{ "name": "SUNDOWN_WEBHOOK_URL", "valueFrom": from }]));
+    assert_eq!(values["webhook"], json!({ "urlSecretName": "sundown-webhook", "urlSecretKey": "url" }));
+    assert_eq!(values["extraEnv"], Value::Null);
     assert_eq!(
         (&values["config"]["webhookProxy"], &values["proxy"]["https"]),
         (&json!("http://10.0.0.5:3128"), &json!("http://proxy.example.com:3128"))
@@ -304,11 +303,23 @@ fn the_flags_and_variables_of_a_deployment_are_read_as_go_reads_them() {
     let config = &ours.values["config"];
     assert_eq!(config["drainTimeout"], "3600s", "a flag wins over its variable");
     assert_eq!((&config["compat"], &config["managedTag"]), (&json!("nth"), &json!("team/drained")));
-    let from = json!({ "secretKeyRef": { "name": "hooks", "key": "url" } });
-    assert_eq!(ours.values["extraEnv"], json!([{ "name": "SUNDOWN_WEBHOOK_URL", "valueFrom": from }]));
+    assert_eq!(ours.values["webhook"], json!({ "urlSecretName": "hooks", "urlSecretKey": "url" }));
     assert_eq!(ours.ignored, ["--fast: NTH v1.25.6 does not know it"]);
     let missing: Vec<_> = ours.missing.iter().map(|s| s.setting.as_str()).collect();
     assert_eq!(missing, ["variable GOGC"]);
+}
+
+#[test]
+fn a_url_that_no_value_of_the_chart_can_name_stays_a_variable() {
+    for from in
+        [json!({ "configMapKeyRef": { "name": "hooks", "key": "url" } }), json!({ "secretKeyRef": { "name": "a", "key": "b", "optional": true } })]
+    {
+        let text = DEPLOYMENT.replace("{ secretKeyRef: { name: hooks, key: url } }", &from.to_string());
+        assert_ne!(text, DEPLOYMENT);
+        let ours = ours(&text);
+        assert_eq!(ours.values["extraEnv"], json!([{ "name": "SUNDOWN_WEBHOOK_URL", "valueFrom": from }]));
+        assert_eq!(ours.values.get("webhook"), None);
+    }
 }
 
 #[test]
@@ -320,7 +331,7 @@ fn what_is_printed_as_flags_and_as_values_is_taken_by_those_who_read_it() {
         if !flags.contains("--queue-url") {
             line.push("--queue-url=https://sqs.eu-west-1.amazonaws.com/1/q");
         }
-        if report::yaml(&ours.values).contains("SUNDOWN_WEBHOOK_URL") {
+        if report::yaml(&ours.values).contains("urlSecretName") {
             line.push("--webhook-url=https://chat.example");
         }
         let args = crate::config::RunArgs::from_flags(line.clone()).unwrap_or_else(|e| panic!("{e}"));

@@ -22,13 +22,15 @@ const NAMES: &[(&str, &str)] = &[
 
 /// The Secret for what NTH was given in clear.
 const SECRET: &str = "sundown-webhook";
+/// The key of the URL in a Secret, as NTH's chart has it and as ours does by default.
+const CHART_KEY: &str = "webhookurl";
 /// Where its headers are mounted.
 const HEADERS: &str = "/etc/sundown/webhook";
 /// Where a template is mounted.
 const TEMPLATE: &str = "/etc/sundown/template";
 
 pub(super) fn translate(given: &Given, ours: &mut Ours) {
-    let from_secret = given.text("webhookURLSecretName").map(|name| json!({ "secretKeyRef": { "name": name, "key": "webhookurl" } }));
+    let from_secret = given.text("webhookURLSecretName").map(|name| json!({ "secretKeyRef": { "name": name, "key": CHART_KEY } }));
     let from_secret = from_secret.or_else(|| given.elsewhere.get("webhookURL").cloned());
     let from = match (from_secret, given.text("webhookURL")) {
         (Some(from), _) => {
@@ -43,13 +45,13 @@ pub(super) fn translate(given: &Given, ours: &mut Ours) {
                 ours.changes("dnsPolicy: ClusterFirst", format!("{host} is a name of the cluster, which the node's own resolver does not know. AWS is then not found while CoreDNS is away: better give the webhook a name outside"));
             }
             ours.do_this(format!(
-                "a Secret `{SECRET}` in Sundown's namespace with a key `url` that holds NTH's webhookURL, which is a secret and not repeated here; extraEnv names it, and pods do not start without it"
+                "a Secret `{SECRET}` in Sundown's namespace with a key `url` that holds NTH's webhookURL, which is a secret and not repeated here; webhook.urlSecretName names it, and pods do not start without it"
             ));
             json!({ "secretKeyRef": { "name": SECRET, "key": "url" } })
         }
         (None, None) => return,
     };
-    ours.push("extraEnv", json!({ "name": "SUNDOWN_WEBHOOK_URL", "valueFrom": from }));
+    url_from(&from, ours);
     ours.changes("webhook", "one message when a drain has ended, from the leader alone, tried again for a minute; NTH sends one for each replica and try. `config.webhookOn: accepted,ended` tells of the beginning too");
     if let Some(proxy) = given.text("webhookProxy") {
         let proxy = proxy.replacen("tcp://", "http://", 1);
@@ -61,6 +63,21 @@ pub(super) fn translate(given: &Given, ours: &mut Ours) {
     }
     headers(given, ours);
     template(given, ours);
+}
+
+/// The chart's values for a URL from a Secret. Other sources, and a Secret that may be absent, have no
+/// value of their own.
+fn url_from(from: &Value, ours: &mut Ours) {
+    let key_of = |field: &str| from.pointer(&format!("/secretKeyRef/{field}")).and_then(Value::as_str).map(str::to_owned);
+    match (key_of("name"), key_of("key"), from.pointer("/secretKeyRef/optional")) {
+        (Some(name), Some(key), None) => {
+            ours.set("webhook.urlSecretName", name);
+            if key != CHART_KEY {
+                ours.set("webhook.urlSecretKey", key);
+            }
+        }
+        _ => ours.push("extraEnv", json!({ "name": "SUNDOWN_WEBHOOK_URL", "valueFrom": from })),
+    }
 }
 
 /// How an object gets into another namespace: pods that name one which is not there do not start.
