@@ -160,7 +160,7 @@ fn ours(args: &RunArgs) -> Result<OursConfig, ConfigError> {
     let explicit = !matches!(o.lifecycle_hook.as_slice(), [only] if only == d::LIFECYCLE_HOOK);
     let given_hooks: &[String] = if explicit { &o.lifecycle_hook } else { &[] };
     let hooks = HookGlobs::new(given_hooks).map_err(|bad| {
-        let remedy = "matches no hook; use letters, digits, - _ / and the wildcards * and ?, such as sundown-*";
+        let remedy = "matches no hook; use letters, digits, - _ / and the wildcards * and ?, such as sundown*";
         ConfigError::new("lifecycle-hook", Some(&bad.0), remedy)
     })?;
     if o.join_timeout > seconds(3600) {

@@ -22,7 +22,7 @@ async fn wrong_flags_end_it_with_code_2_and_name_flag_value_and_remedy() {
         (&["--max-pollers", "17"], true, &["--max-pollers", "`17`", "1 to 16"]),
         (&["--max-pollers", "many"], true, &["--max-pollers", "many"]),
         (&["--max-held", "0"], true, &["--max-held", "`0`", "10 to 100000"]),
-        (&["--lifecycle-hook", "drain me"], true, &["--lifecycle-hook", "`drain me`", "sundown-*"]),
+        (&["--lifecycle-hook", "drain me"], true, &["--lifecycle-hook", "`drain me`", "sundown*"]),
         (&["--node-selector", "a in b"], true, &["--node-selector", "a in b"]),
         (&["--managed-tag", "a=b"], true, &["--managed-tag", "`a=b`", "key alone"]),
         (&["--join-timeout", "300"], true, &["--join-timeout", "300", "300s"]),
@@ -75,7 +75,7 @@ async fn a_variable_that_is_wrong_is_named() {
         ("SUNDOWN_LOG_FORMAT", "xml", "json"),
         ("SUNDOWN_LOG", "inof", "use a level"),
         ("SUNDOWN_DRAIN_TIMEOUT", "5", "5s for seconds"),
-        ("SUNDOWN_LIFECYCLE_HOOK", "drain me", "sundown-*"),
+        ("SUNDOWN_LIFECYCLE_HOOK", "drain me", "sundown*"),
     ] {
         let said = asked(&["run", "--queue-url", QUEUE], &[(variable, value)]).await;
         assert_eq!(said.code, Some(2), "{variable}: {}", said.err);

@@ -80,6 +80,24 @@ fn actions(policy: &Value) -> BTreeSet<&str> {
     statements.iter().flat_map(|s| s["Action"].as_array().unwrap()).map(|a| a.as_str().unwrap()).collect()
 }
 
+/// The tags by which the module knows a group, each in a statement of its own: two in one condition are both asked for.
+fn by_tag() -> [Value; 2] {
+    [
+        serde_json::json!({ "Null": { "aws:ResourceTag/kubernetes.io/cluster/CLUSTER": "false" } }),
+        serde_json::json!({ "StringEquals": { "aws:ResourceTag/eks:cluster-name": "CLUSTER" } }),
+    ]
+}
+
+/// A hook on a group whose hooks the service may not answer holds up its instances.
+#[test]
+fn who_enrolls_may_change_hooks_of_the_groups_that_the_service_may_answer() {
+    let policy: Value = serde_json::from_str(&policy_under(&read(PAGE), "## Enrolling groups")).unwrap();
+    let statements = policy["Statement"].as_array().unwrap();
+    let changes = statements.iter().filter(|s| s["Action"].as_array().unwrap().iter().any(|a| a == "autoscaling:PutLifecycleHook"));
+    let conditions: Vec<_> = changes.map(|s| s["Condition"].clone()).collect();
+    assert_eq!(conditions, by_tag());
+}
+
 #[test]
 fn the_policy_of_the_service_allows_what_is_called_and_nothing_else() {
     let policy: Value = serde_json::from_str(&policy_under(&read(PAGE), "## The service")).unwrap();
@@ -96,12 +114,7 @@ fn the_policy_of_the_service_allows_what_is_called_and_nothing_else() {
             conditions.push(statement["Condition"].clone());
         }
     }
-    // The tags by which the module knows a group, each in a statement of its own: two in one condition are both asked for.
-    let by_tag = [
-        serde_json::json!({ "Null": { "aws:ResourceTag/kubernetes.io/cluster/CLUSTER": "false" } }),
-        serde_json::json!({ "StringEquals": { "aws:ResourceTag/eks:cluster-name": "CLUSTER" } }),
-    ];
-    assert_eq!(conditions, by_tag);
+    assert_eq!(conditions, by_tag());
     let module = read("terraform/modules/policy/service.tf");
     assert!(module.contains(r#"{ key = "eks:cluster-name", value = var.cluster_name }"#));
     assert!(module.contains(r#"{ key = "kubernetes.io/cluster/${var.cluster_name}", value = null }"#));

@@ -54,7 +54,8 @@ pub(super) struct EnrollArgs {
     /// Text that comes along with each event of the hook
     #[arg(long, value_name = "TEXT")]
     metadata: Option<String>,
-    /// What the names of the hooks begin with: NAME-terminate, NAME-launch. A hook NAME or NAME-... that is there already is taken for ours
+    /// What the names of the hooks start with: NAME-terminate, NAME-launch. A hook that is there already and whose name starts with NAME
+    /// is taken for ours
     #[arg(long, value_name = "NAME", default_value = "sundown", value_parser = hook_name)]
     hook_name: String,
     /// Remove the hooks. Refused for a group while an instance of it waits: deleting a hook ends the wait, a termination by CONTINUE, a
@@ -118,12 +119,19 @@ struct Row {
     done: bool,
 }
 
+/// What to know of the other hooks of a group, for programs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Note {
+    group: GroupName,
+    says: String,
+}
+
 /// Enrolls, or removes. 0: done, or nothing to do; 1: something was refused or failed; 3 with --check: a group lacks its hook.
 pub(super) fn main(args: &EnrollArgs) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout();
     block_on(async move {
         let clients = connect(&args.aws, None).await?;
-        Enrolling { args, scaling: clients.autoscaling(), out: &mut out, rows: Vec::new() }.run().await
+        Enrolling { args, scaling: clients.autoscaling(), out: &mut out, rows: Vec::new(), notes: Vec::new() }.run().await
     })
 }
 
@@ -132,6 +140,7 @@ struct Enrolling<'a, W> {
     scaling: &'a AutoScaling,
     out: &'a mut W,
     rows: Vec<Row>,
+    notes: Vec<Note>,
 }
 
 impl<W: Write> Enrolling<'_, W> {
@@ -147,7 +156,7 @@ impl<W: Write> Enrolling<'_, W> {
             self.say("There is nothing to do.")?;
         }
         if self.args.output == Output::Json {
-            serde_json::to_writer_pretty(&mut *self.out, &serde_json::json!({ "hooks": self.rows, "summary": tally }))?;
+            serde_json::to_writer_pretty(&mut *self.out, &serde_json::json!({ "hooks": self.rows, "notes": self.notes, "summary": tally }))?;
             writeln!(self.out)?;
         }
         Ok(match tally {
@@ -207,6 +216,7 @@ impl<W: Write> Enrolling<'_, W> {
             }
             for remark in remarks {
                 self.say(&format!("{}: {remark}", group.group))?;
+                self.notes.push(Note { group: group.group.clone(), says: remark });
             }
         }
         Ok(tally)
@@ -269,7 +279,7 @@ impl<W: Write> Enrolling<'_, W> {
                     self.delete(&mut tally, name, removal).await?;
                 }
                 if all.is_empty() {
-                    let says = format!("it has no hook {} or {}-...", self.args.hook_name, self.args.hook_name);
+                    let says = format!("it has no hook whose name starts with {}", self.args.hook_name);
                     self.row(name, None, "keep", says)?;
                 }
             }

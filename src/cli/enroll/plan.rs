@@ -12,7 +12,7 @@ use crate::{
 /// What a group is to have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wish {
-    /// What the names of our hooks are, or begin with before a dash.
+    /// What the names of our hooks start with.
     pub(super) prefix: String,
     /// A hook for launches too.
     pub(super) launch: bool,
@@ -81,9 +81,9 @@ impl Step {
     }
 }
 
-/// A hook of this name is ours.
+/// A hook of this name is ours: the rule of the service (`triage/hook_claim.rs`).
 pub(super) fn is_ours(prefix: &str, name: &HookName) -> bool {
-    name.as_str().strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    name.as_str().starts_with(prefix)
 }
 
 /// What is to be done for a group with these hooks.
@@ -215,7 +215,8 @@ mod tests {
         let launch = Hook { transition: Transition::Launching, ..hook("sundown-launch") };
         for (wish, hooks, expected) in [
             (wish(), vec![], vec![add]),
-            (wish(), vec![hook("Terminate-LC-Hook"), hook("sundowner")], vec![add]),
+            (wish(), vec![hook("Terminate-LC-Hook"), hook("my-sundown")], vec![add]),
+            (wish(), vec![hook("sundown_drain")], vec!["sundown_drain is there"]),
             (wish(), vec![launch.clone()], vec![add]),
             (wish(), vec![hook("sundown-terminate")], vec!["sundown-terminate is there"]),
             (wish(), vec![hook("sundown")], vec!["sundown is there"]),
@@ -223,6 +224,17 @@ mod tests {
             (both, vec![hook("sundown"), launch], vec!["sundown is there", "sundown-launch is there"]),
         ] {
             assert_eq!(words(&wish, &hooks), expected, "{wish:?} {hooks:?}");
+        }
+    }
+
+    #[test]
+    fn a_hook_is_ours_for_enroll_where_it_is_ours_for_the_service() {
+        for name in ["sundown", "sundown-terminate", "sundown_drain", "sundowner", "my-sundown", "Sundown", "drain", "Terminate-LC-Hook"] {
+            let hook = HookName::from(name);
+            // Beside a hook of its own the service leaves alone what is not its own.
+            let group = GroupHooks::from([("sundown-x".into(), Transition::Terminating), (hook.clone(), Transition::Terminating)]);
+            let completed = HookGlobs::default().completed(&group, Transition::Terminating);
+            assert_eq!(is_ours("sundown", &hook), completed.contains(&hook), "{name}");
         }
     }
 

@@ -45,7 +45,7 @@ impl World {
         let args = EnrollArgs::from_arg_matches(&command.get_matches_from(flags)).unwrap();
         async move {
             let mut out = Vec::new();
-            let code = Enrolling { args: &args, scaling: self.clients.autoscaling(), out: &mut out, rows: Vec::new() }.run().await;
+            let code = Enrolling { args: &args, scaling: self.clients.autoscaling(), out: &mut out, rows: Vec::new(), notes: Vec::new() }.run().await;
             (String::from_utf8(out).unwrap(), code)
         }
     }
@@ -92,6 +92,13 @@ async fn a_hook_that_is_left_over_beside_the_new_one_is_named() {
     assert!(is(code, 0) && said.contains("a: Sundown leaves the terminate hook nth-drain to whoever made it"), "{said}");
     let (said, _) = world.enroll(&["--asg=b", "--yes"]).await;
     assert!(!said.contains("leaves the"), "{said}");
+    for (group, expected) in [("a", 1), ("b", 0)] {
+        let (said, _) = world.enroll(&["--asg", group, "-o", "json"]).await;
+        let answer: serde_json::Value = serde_json::from_str(&said).unwrap();
+        let notes = answer["notes"].as_array().unwrap_or_else(|| panic!("{said}"));
+        let is_named = |note: &serde_json::Value| note["group"] == group && note["says"].as_str().is_some_and(|says| says.contains("nth-drain"));
+        assert!(notes.len() == expected && notes.iter().all(is_named), "{said}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
