@@ -414,6 +414,13 @@ impl Case {
                 MessageOutcome::Repeat
             }
             Accepted::Full => {
+                if self.term.first_said(&format!("{} full", self.interruption.event_id)) {
+                    let (instance, event) = (&self.interruption.instance, &self.interruption.event_id);
+                    warn!(
+                        %instance, kind = self.interruption.kind().as_str(), %event,
+                        "The record of a node has no room for another interruption; its message is kept. Heartbeats go on, and the hook is not completed before the node's drain has ended."
+                    );
+                }
                 self.term.metrics.message(Some(self.interruption.kind()), MessageOutcome::Left);
                 return Fate::Leave;
             }

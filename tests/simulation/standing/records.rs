@@ -171,3 +171,23 @@ async fn heartbeats_and_completions_that_a_policy_forbids_are_repeated_every_fiv
     second.kill();
     stage.end_unjudged();
 }
+
+/// What docs/operations.md says of a fifth hook.
+#[tokio::test(start_paused = true)]
+async fn the_fifth_hook_of_an_instance_is_kept_open_and_completed_after_the_drain_for_the_first_four() {
+    let stage = Stage::new(937);
+    let hooks: Vec<HookSpec> = (1..=5).map(|n| super::hook(&format!("sundown-{n}"), 300)).collect();
+    let instance = stage.group_with("asg", 2, &hooks).remove(0);
+    stage.slow_pod(&instance, "slow", 200);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.until(30, "the fifth keeps its message", || sundown.messages("terminate-hook", "left") >= 1.0).await;
+    let is_completed = |a: &sundown::sim::aws::ActionReport| a.end.is_some();
+    stage.until(300, "four are completed", || stage.actions(&instance).iter().filter(|a| is_completed(a)).count() >= 4).await;
+    stage.until(120, "the fifth is completed too", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    assert_eq!(stage.actions(&instance).len(), 5);
+    stage.until(90, "its message is deleted", || stage.in_queue() == 0).await;
+    sundown.stop().await;
+    stage.end();
+}
