@@ -11,25 +11,31 @@ use crate::{
     process::{Process, binary},
     report::{Bar, Baseline, Figure},
     stage::{Stage, block_on, settings},
+    system::memory,
 };
 
 const MB: f64 = 1e6;
 
 pub fn size() -> Vec<Figure> {
     let bytes = fs::metadata(binary()).unwrap().len();
-    vec![Figure { name: "size", what: "the binary, stripped".to_owned(), value: bytes as f64 / MB, unit: "MB", bar: Bar::Most(25.0), baseline: None }]
+    vec![Figure {
+        name: "size",
+        what: "the binary, stripped".to_owned(),
+        measured: (bytes as f64 / MB).into(),
+        unit: "MB",
+        bar: Bar::Most(25.0),
+        ratio: Bar::None,
+        baseline: None,
+    }]
 }
 
-/// A line of `/proc/PID/status`, in MB.
-fn status(process: &Process, field: &str) -> f64 {
-    let text = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
-    let line = text.lines().find_map(|l| l.strip_prefix(field)?.strip_prefix(':')).unwrap();
-    let kib: f64 = line.trim().trim_end_matches(" kB").parse().unwrap();
-    kib * 1024.0 / MB
+/// A line of `/proc/PROCESS/status`, in MB.
+pub fn status(process: &Process, field: &str) -> f64 {
+    memory(process.id(), field)
 }
 
 /// The service with nothing to know and nothing to do.
-async fn idle() -> Baseline {
+pub async fn idle() -> Baseline {
     let stage = Stage::new("idle", settings()).await;
     let service = stage.service().await;
     Baseline { what: "the process in an empty cluster", value: status(&service, "VmRSS"), floor: Bar::Most(20.0) }
@@ -51,9 +57,10 @@ pub fn nodes() -> Vec<Figure> {
         vec![Figure {
             name: "memory-nodes",
             what: format!("resident 60 s after sync with {NODES} nodes of 16 KiB (peak {:.1})", status(&service, "VmHWM")),
-            value: status(&service, "VmRSS"),
+            measured: status(&service, "VmRSS").into(),
             unit: "MB",
             bar: Bar::Most(30.0),
+            ratio: Bar::None,
             baseline: Some(baseline),
         }]
     })
@@ -84,9 +91,10 @@ pub fn drains() -> Vec<Figure> {
         vec![Figure {
             name: "memory-drains",
             what: format!("peak with {NODES} drains of {PODS} pods of 8 KiB at once"),
-            value: status(&service, "VmHWM"),
+            measured: status(&service, "VmHWM").into(),
             unit: "MB",
             bar: Bar::Most(64.0),
+            ratio: Bar::None,
             baseline: Some(baseline),
         }]
     })
@@ -120,9 +128,10 @@ pub fn bodies() -> Vec<Figure> {
                 BYTES as f64 / MB,
                 status(&service, "VmRSS")
             ),
-            value: peak - baseline.value,
+            measured: (peak - baseline.value).into(),
             unit: "MB",
             bar: Bar::Most(64.0),
+            ratio: Bar::None,
             baseline: Some(baseline),
         }]
     })

@@ -29,7 +29,7 @@ pub struct Stage {
     pub world: World,
     pub clock: Clock,
     aws: Server,
-    kube: Server,
+    _kube: Server,
     folder: PathBuf,
     tasks: Spawner,
 }
@@ -53,7 +53,7 @@ impl Stage {
         let folder = std::env::temp_dir().join(format!("sundown-bench-{}-{name}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("kubeconfig"), EmbeddedKube::kubeconfig(kube.address())).unwrap();
-        Self { world, clock, aws, kube, folder, tasks }
+        Self { world, clock, aws, _kube: kube, folder, tasks }
     }
 
     /// A group of nodes without a hook.
@@ -79,24 +79,27 @@ impl Stage {
 
     /// Starts the service.
     pub fn start(&self) -> Process {
+        self.replica("sundown")
+    }
+
+    /// Starts the service; its output goes to files of this name.
+    pub fn replica(&self, name: &str) -> Process {
         let mut command: Command = sundown(&self.folder);
         command.args(["run", "--queue-url", &self.world.queue_url(), "--cluster-name", self.world.cluster()]);
         command.args(["--aws-endpoint-url", &self.aws.url(), "--metrics-listen", "127.0.0.1:0", "--probe-listen", "127.0.0.1:0"]);
-        command.arg("--kubeconfig").arg(self.folder.join("kubeconfig"));
+        command.arg("--kubeconfig").arg(self.kubeconfig());
         command.envs([("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"), ("AWS_SECRET_ACCESS_KEY", "not-a-secret"), ("AWS_EC2_METADATA_DISABLED", "true")]);
-        Process::start("sundown", &self.folder, &mut command)
+        Process::start(name, &self.folder, &mut command)
     }
 
-    /// A client of the API server over TCP that does nothing by itself.
-    pub fn bare_kube(&self) -> kube::Client {
-        let mut config = kube::Config::new(format!("http://{}", self.kube.address()).parse().unwrap());
-        config.default_retry = false;
-        kube::Client::try_from(config).unwrap()
+    /// How the API server is reached over TCP.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.join("kubeconfig")
     }
 
-    /// A client of SQS over TCP, as plain as the SDK gives it.
-    pub fn bare_sqs(&self) -> aws_sdk_sqs::Client {
-        aws_sdk_sqs::Client::new(&self.world.aws.sdk_config_at(&self.aws.url()))
+    /// Where the embedded AWS is reached over TCP.
+    pub fn aws_url(&self) -> String {
+        self.aws.url()
     }
 
     /// Waits until this is so.
@@ -118,6 +121,21 @@ impl Stage {
         }
         let left = self.world.nodes().into_values().flat_map(|node| self.world.kube.pods_on(&node)).count();
         assert_eq!(left, 0, "pods are left");
+    }
+
+    /// Nodes with a record.
+    pub fn records(&self) -> usize {
+        self.with_record(|_| true)
+    }
+
+    /// Nodes with the record of a drain that has ended.
+    pub fn ended(&self) -> usize {
+        self.with_record(|record| record.contains("\"released\":"))
+    }
+
+    fn with_record(&self, is_so: impl Fn(&str) -> bool) -> usize {
+        let record = |node: &serde_json::Value| node.pointer("/metadata/annotations/sundown.dev~1record")?.as_str().filter(|r| is_so(r)).map(drop);
+        self.world.kube.collect("nodes", record).len()
     }
 
     /// Messages in the queue, visible or not.

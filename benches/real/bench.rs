@@ -1,6 +1,6 @@
-//! A control plane with as many nodes and pods as a figure needs, and who does the same without any thought.
+//! A control plane with as many nodes and pods as a figure needs, and the bare client beside it.
 
-use std::{collections::BTreeMap, fs, future::Future, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
@@ -19,15 +19,15 @@ use tokio_rustls::TlsConnector;
 
 use super::audit::{Audit, Call};
 use crate::{
+    bare::{Bare, Job, Plain, Requests},
     cluster::{ADMIN, Flags, SUNDOWN},
     control_plane::{Stage, node_name},
     process::Process,
+    system::{cpu_seconds, idle_seconds},
 };
 
-/// Connections of a bare client.
-pub const WIDTH: usize = 32;
-/// How often what is timed is done; the median counts.
-pub const RUNS: usize = 5;
+/// Connections by which a cluster is set up.
+const WIDTH: usize = 32;
 /// How long anything may take before the benchmark gives up.
 const LIMIT: Duration = Duration::from_mins(10);
 
@@ -130,9 +130,11 @@ impl Bench {
         send(&self.client, requests).await;
     }
 
-    /// The same as Sundown's own user: what an administrator asks for is exempt from priority and fairness, which costs the others time.
-    pub async fn all_as_sundown(&self, requests: impl Iterator<Item = Request<Vec<u8>>>) {
-        send(&self.stage.cluster.client(SUNDOWN), requests).await;
+    /// A bare client that makes these requests as Sundown's own user: what an administrator asks for is exempt from priority and fairness,
+    /// which costs the others time.
+    pub async fn bare(&self, width: usize, requests: impl Iterator<Item = Request<Vec<u8>>>) -> Bare {
+        let all = requests.map(Plain::from).collect();
+        Bare::start(Job::Requests(Requests { kubeconfig: self.stage.cluster.kubeconfig(SUNDOWN), width, all })).await
     }
 
     /// CPU seconds so far of everybody who is at work, this process as `bench`, and of nobody; [`spent`] tells what came since.
@@ -205,22 +207,6 @@ async fn send(client: &kube::Client, requests: impl Iterator<Item = Request<Vec<
     answers.for_each(|answer| async move { drop(answer.unwrap()) }).await;
 }
 
-/// CPU seconds of a process so far.
-pub fn cpu_seconds(process: u32) -> f64 {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    // After the name, which is in brackets: the 12th and 13th are user and system time in hundredths of a second.
-    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-    fields[11..13].iter().map(|f| f.parse::<f64>().unwrap()).sum::<f64>() / 100.0
-}
-
-/// Seconds in which a core had nothing to do, of all cores together.
-fn idle_seconds() -> f64 {
-    let stat = fs::read_to_string("/proc/stat").unwrap();
-    // cpu, user, nice, system, idle, iowait.
-    let fields: Vec<&str> = stat.lines().next().unwrap().split_whitespace().collect();
-    fields[4..6].iter().map(|f| f.parse::<f64>().unwrap()).sum::<f64>() / 100.0
-}
-
 /// What each has spent between two looks at [`Bench::cpu`], in seconds.
 pub fn spent(before: &BTreeMap<&'static str, f64>, after: &BTreeMap<&'static str, f64>) -> String {
     let each = after.iter().map(|(name, to)| (name, to - before.get(name).copied().unwrap_or(0.0))).filter(|(_, spent)| *spent > 0.1);
@@ -238,12 +224,13 @@ pub fn get(path: &str) -> Request<Vec<u8>> {
     Request::get(path).body(Vec::new()).unwrap()
 }
 
-/// What an accept writes, without anybody who reads it.
+/// What an accept writes, without anybody who reads it. Other keys the admission policy of the manifests would refuse.
 pub fn bare_accept(instance: &str) -> Request<Vec<u8>> {
     let record =
         json!({"version": 1, "interruptions": [{"kind": "spot", "event": "12345678-1234-1234-1234-123456789012", "at": "2026-03-04T05:06:07Z"}]});
-    let metadata = json!({ "annotations": { "example.com/record": record.to_string() }, "labels": { "example.com/excluded": "yes" } });
-    let taint = json!({ "key": "example.com/interruption", "value": "spot", "effect": "NoSchedule" });
+    let labels = json!({ "node.kubernetes.io/exclude-from-external-load-balancers": "sundown" });
+    let metadata = json!({ "annotations": { "sundown.dev/record": record.to_string() }, "labels": labels });
+    let taint = json!({ "key": "sundown.dev/interruption", "value": "spot", "effect": "NoSchedule" });
     let body = json!({ "metadata": metadata, "spec": { "unschedulable": true, "taints": [taint] } });
     request(Method::PATCH, &format!("/api/v1/nodes/{}", node_name(instance)), &body)
 }
@@ -252,9 +239,4 @@ pub fn bare_accept(instance: &str) -> Request<Vec<u8>> {
 pub fn until_last<'a>(from: Moment, calls: impl Iterator<Item = &'a Call>) -> f64 {
     let last = calls.map(|c| c.answered).max().expect("there are calls");
     last.duration_since(from).as_secs_f64()
-}
-
-pub fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

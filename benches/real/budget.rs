@@ -2,16 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use futures::{AsyncBufReadExt as _, TryStreamExt as _};
-use http::Method;
 use serde_json::{Value, json};
 use sundown::{domain::Moment, sim::aws::SpotAction};
 
-use super::{
-    audit::Call,
-    bench::{Bench, get, request},
-};
+use super::{audit::Call, bench::Bench};
 use crate::{
+    bare::{Answer, Bare, Budgets, frees, workload_of},
+    cluster::ADMIN,
     drains::p99,
     report::{Bar, Baseline, Figure},
     stage::block_on,
@@ -45,29 +42,35 @@ pub fn budget() -> Vec<Figure> {
         bench.nodes(&bench.instances(10), 0, true).await;
         let service = bench.stage.leader("sundown", &[]).await;
         // A pod of its own under each budget would change the budget, so the bare client asks with dryRun for one that is there.
-        let witness = tokio::spawn(witness(bench.client().clone()));
+        let kubeconfig = bench.stage.cluster.kubeconfig(ADMIN);
+        let mut witness = Bare::start(Budgets::job(kubeconfig, "default", Answer::EvictDryRun)).await;
+        witness.begin();
         let audit = bench.audit();
         for instance in &going {
             bench.stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
         }
         let evicted = |call: &Call| call.is_by_sundown() && call.did("create", "pods/eviction");
         bench.until("the budgets have freed often enough", || async { audit.count(evicted) >= SAMPLES + 25 }).await;
-        witness.abort();
-        drop(service);
+        let end = Moment::now();
+        drop((witness, service));
         let calls = audit.calls();
-        let (ours, bare) = (
-            waits(&calls, |c| c.is_by_sundown() && c.resource == "pods/eviction"),
-            waits(&calls, |c| !c.is_by_sundown() && c.resource == "pods/eviction"),
-        );
+        // A budget whose pods are all evicted is not asked for any more.
+        let has_pods_left = |name: &str, at: Moment| {
+            let is_before = |call: &&Call| evicted(call) && call.answered < at && workload_of(&call.name) == name;
+            calls.iter().filter(is_before).count() < REPLICAS
+        };
+        let ours = waits(&calls, end, has_pods_left, |c| c.is_by_sundown() && c.resource == "pods/eviction");
+        let bare = waits(&calls, end, |_, _| true, |c| !c.is_by_sundown() && c.resource == "pods/eviction");
         eprintln!("  ours: {}\n  bare: {}", course(&ours, &calls), course(&bare, &calls));
         assert!(ours.len() >= SAMPLES, "too few samples: {}", ours.len());
         assert!(bare.len() >= SAMPLES / 2, "too few samples of the bare client: {}", bare.len());
         vec![Figure {
             name: "real-budget",
             what: format!("from the status write that frees a budget to the next eviction under it, p99 of {}", ours.len()),
-            value: p99(&times(&ours)),
+            measured: p99(&times(&ours)).into(),
             unit: "ms",
             bar: Bar::Most(50.0),
+            ratio: Bar::Most(1.5),
             baseline: Some(Baseline {
                 what: "a bare watch that answers each with a POST of an eviction (dryRun)",
                 value: p99(&times(&bare)),
@@ -89,49 +92,19 @@ fn deployment(name: &str) -> Value {
     json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": name }, "spec": spec })
 }
 
-/// Which budget a request is about: pods of deployments are called after them.
-fn budget_of(pod: &str) -> String {
-    pod.split('-').take(2).collect::<Vec<_>>().join("-")
-}
-
-/// Watches the budgets and asks for a pod of each that has freed, at once.
-async fn witness(client: kube::Client) {
-    let pods: Value = client.request(get("/api/v1/namespaces/default/pods")).await.unwrap();
-    let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for pod in pods["items"].as_array().unwrap() {
-        let name = pod["metadata"]["name"].as_str().unwrap();
-        names.entry(budget_of(name)).or_default().push(name.to_owned());
-    }
-    let mut lines = client.request_stream(get(&format!("{BUDGETS}?watch=true&resourceVersion=0"))).await.unwrap().lines();
-    while let Ok(Some(line)) = lines.try_next().await {
-        let event: Value = serde_json::from_str(&line).unwrap();
-        if !frees(&event["object"]) {
-            continue;
-        }
-        let Some(name) = event["object"]["metadata"]["name"].as_str().and_then(|budget| names.get(budget)?.first()) else { continue };
-        let eviction = json!({ "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": name }, "deleteOptions": { "dryRun": ["All"] } });
-        let asked = request(Method::POST, &format!("/api/v1/namespaces/default/pods/{name}/eviction?dryRun=All"), &eviction);
-        let client = client.clone();
-        tokio::spawn(async move { drop(client.request_text(asked).await) });
-    }
-}
-
-fn frees(budget: &Value) -> bool {
-    budget["status"]["disruptionsAllowed"].as_i64().is_some_and(|n| n > 0)
-}
-
-/// From each answer that says that a budget has freed to the eviction that may use it, in milliseconds; a budget whose pods are all evicted is not
-/// asked for. The answer may be logged after the watchers have heard of it, and what was under way already and is granted has used it: that is
-/// no time at all.
-fn waits(calls: &[Call], about: impl Fn(&Call) -> bool) -> Vec<(f64, &Call)> {
+/// From each answer that says that a budget has freed to the eviction that may use it, in milliseconds. A wait that did not end counts as
+/// what it has lasted `until` the end of the measurement, where an eviction is expected. The answer may be logged after the watchers have
+/// heard of it, and what was under way already and is granted has used it: that is no time at all.
+fn waits(calls: &[Call], until: Moment, is_expected: impl Fn(&str, Moment) -> bool, about: impl Fn(&Call) -> bool) -> Vec<(f64, &Call)> {
     // Calls come in the order in which they came in.
     let mut requests: BTreeMap<String, Vec<&Call>> = BTreeMap::new();
     for call in calls.iter().filter(|c| about(c)) {
-        requests.entry(budget_of(&call.name)).or_default().push(call);
+        requests.entry(workload_of(&call.name)).or_default().push(call);
     }
     let mut last: BTreeMap<&str, bool> = BTreeMap::new();
     let mut waits = Vec::new();
-    let mut writes: Vec<_> = calls.iter().filter(|c| c.resource == "poddisruptionbudgets/status" && c.code == 200 && !c.is_by_sundown()).collect();
+    let is_status = |c: &&Call| c.resource == "poddisruptionbudgets/status" && c.code == 200 && !c.is_by_sundown() && c.answered < until;
+    let mut writes: Vec<_> = calls.iter().filter(is_status).collect();
     writes.sort_by_key(|c| c.answered);
     for write in writes {
         let is_free = frees(&write.object);
@@ -140,9 +113,9 @@ fn waits(calls: &[Call], about: impl Fn(&Call) -> bool) -> Vec<(f64, &Call)> {
             continue;
         }
         let may_use = |asked: &&&Call| asked.received >= write.received || asked.code == 201 && asked.answered >= write.received;
-        let next = requests.get(&write.name).and_then(|of| of.iter().find(may_use));
-        if let Some(next) = next {
-            waits.push((next.received.duration_since(write.answered).as_secs_f64().max(0.0) * 1e3, write));
+        let next = requests.get(&write.name).and_then(|of| of.iter().find(may_use)).map(|asked| asked.received);
+        if let Some(end) = next.or_else(|| is_expected(&write.name, write.answered).then_some(until)) {
+            waits.push((end.duration_since(write.answered).as_secs_f64().max(0.0) * 1e3, write));
         }
     }
     waits
@@ -158,7 +131,7 @@ fn course(waits: &[(f64, &Call)], calls: &[Call]) -> String {
     longest.sort_by(|a, b| b.0.total_cmp(&a.0));
     let line = |(time, write): &(f64, &Call)| {
         let since = |moment: Moment| moment.duration_since(write.answered).as_secs_f64() * 1e3;
-        let near = calls.iter().filter(|c| budget_of(&c.name) == write.name && (-400.0..*time + 50.0).contains(&since(c.received)));
+        let near = calls.iter().filter(|c| workload_of(&c.name) == write.name && (-400.0..*time + 50.0).contains(&since(c.received)));
         let near =
             near.map(|c| format!("{:.0}..{:.0} {} {} {} {}", since(c.received), since(c.answered), c.is_by_sundown(), c.verb, c.resource, c.code));
         format!("{time:.0} ms: {}", near.collect::<Vec<_>>().join("; "))

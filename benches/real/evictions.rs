@@ -1,9 +1,6 @@
 //! Many pods at once.
 
-use std::{
-    fs,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use http::Method;
 use serde_json::json;
@@ -11,11 +8,14 @@ use sundown::{domain::Moment, sim::aws::SpotAction};
 
 use super::{
     audit::{Call, kinds},
-    bench::{Bench, RUNS, median, request, spent, until_last},
+    bench::{Bench, request, spent, until_last},
 };
 use crate::{
-    report::{Bar, Baseline, Figure},
+    bare::EVICTIONS,
+    report::{Bar, Baseline, Figure, Measured, median},
+    runs,
     stage::block_on,
+    system::memory,
 };
 
 const NODES: usize = 100;
@@ -33,13 +33,14 @@ fn removes(call: &Call) -> bool {
 
 /// A hundred nodes of thirty pods.
 pub fn evictions() -> Vec<Figure> {
-    let runs = block_on(async {
+    let runs: Vec<(f64, f64, usize, usize)> = block_on(async {
         let mut bench = Bench::start().await;
-        let mut runs = Vec::new();
-        for run in 0..RUNS {
+        let mut measured = Vec::new();
+        for run in 0..runs() {
             let instances = prepared(&bench).await;
+            let client = bench.bare(EVICTIONS, instances.iter().flat_map(|instance| (0..PODS).map(move |i| evict(instance, i)))).await;
             let (cpu, audit, begun) = (bench.cpu(None), bench.audit(), Moment::now());
-            bench.all_as_sundown(instances.iter().flat_map(|instance| (0..PODS).map(move |i| evict(instance, i)))).await;
+            client.run().await;
             let cpu = spent(&cpu, &bench.cpu(None));
             let calls = audit.calls();
             let bare = until_last(begun, calls.iter().filter(|c| removes(c)));
@@ -60,38 +61,41 @@ pub fn evictions() -> Vec<Figure> {
             let removing = calls.iter().filter(|c| removes(c)).count();
             let reading = calls.iter().filter(|c| c.resource == "pods" && ["get", "list"].contains(&c.verb.as_str())).count();
             eprintln!("  run {}: {ours:.2} s; {}; CPU: {cpu}; {:?}", run + 1, course(begun, &calls), kinds(&calls, Moment::now()));
-            runs.push((ours, bare, removing, reading));
+            measured.push((ours, bare, removing, reading));
             bench.stop(service).await;
             bench.clear().await;
         }
-        runs
+        measured
     });
-    let middle = |of: fn(&(f64, f64, usize, usize)) -> f64| median(runs.iter().map(of).collect());
-    let (ours, bare) = (middle(|r| r.0), middle(|r| r.1));
-    let most = |of: fn(&(f64, f64, usize, usize)) -> usize| runs.iter().map(of).max().unwrap() as f64;
+    let bare = median(runs.iter().map(|r| r.1).collect());
+    let calls =
+        |of: fn(&(f64, f64, usize, usize)) -> usize, each: usize| Measured::largest(runs.iter().map(|run| of(run) as f64 / each as f64).collect());
     vec![
         Figure {
             name: "real-evictions",
-            what: format!("{NODES} nodes of {PODS} pods at once on a real control plane: the last evicted after, median of {RUNS}"),
-            value: ours,
+            what: format!("{NODES} nodes of {PODS} pods at once: until the last pod is evicted"),
+            measured: Measured::median(runs.iter().map(|r| r.0).collect()),
             unit: "s",
-            bar: Bar::Most(1.15 * bare),
-            baseline: Some(Baseline { what: "a bare client: the same evictions over 32 connections", value: bare, floor: Bar::Most(18.0) }),
+            bar: Bar::None,
+            ratio: Bar::Most(1.15),
+            baseline: Some(Baseline { what: "the same evictions by a bare client, 32 at once", value: bare, floor: Bar::Most(18.0) }),
         },
         Figure {
             name: "real-evictions-calls",
-            what: "evictions and deletes a pod in that, the most of these runs".to_owned(),
-            value: most(|r| r.2) / (NODES * PODS) as f64,
+            what: "evictions and deletes a pod in that".to_owned(),
+            measured: calls(|r| r.2, NODES * PODS),
             unit: "calls",
             bar: Bar::Most(1.05),
+            ratio: Bar::None,
             baseline: None,
         },
         Figure {
             name: "real-evictions-reads",
-            what: "GETs and LISTs of pods a node in that, the most of these runs".to_owned(),
-            value: most(|r| r.3) / NODES as f64,
+            what: "GETs and LISTs of pods a node in that".to_owned(),
+            measured: calls(|r| r.3, NODES),
             unit: "calls",
             bar: Bar::Most(2.0),
+            ratio: Bar::None,
             baseline: None,
         },
     ]
@@ -112,9 +116,14 @@ async fn prepared(bench: &Bench) -> Vec<String> {
     instances
 }
 
-/// Memory with as many drains at once.
-pub fn drains() -> Vec<Figure> {
-    [("real-memory-100", 100, 64.0), ("real-memory-1000", 1000, 64.0)].map(|(name, nodes, bar)| block_on(peak(name, nodes, bar))).into()
+/// Memory with a hundred drains at once.
+pub fn drains_100() -> Vec<Figure> {
+    vec![block_on(peak("real-memory-100", 100))]
+}
+
+/// Memory with a thousand drains at once.
+pub fn drains_1000() -> Vec<Figure> {
+    vec![block_on(peak("real-memory-1000", 1000))]
 }
 
 /// A spot drain ends after two minutes.
@@ -122,10 +131,10 @@ const LIMIT: Duration = Duration::from_mins(5);
 /// Pods of 8 KiB.
 const POD_KIB: usize = 8;
 
-async fn peak(name: &'static str, nodes: usize, bar: f64) -> Figure {
+async fn peak(name: &'static str, nodes: usize) -> Figure {
     let bench = Bench::start().await;
     let mut idle = bench.stage.leader("idle", &[]).await;
-    let baseline = Baseline { what: "the process in an empty cluster", value: status(idle.id(), "VmRSS"), floor: Bar::Most(25.0) };
+    let baseline = Baseline { what: "the process in an empty cluster", value: memory(idle.id(), "VmRSS"), floor: Bar::Most(25.0) };
     idle.signal("TERM");
     idle.ended().await;
     let instances = bench.instances(nodes);
@@ -148,17 +157,10 @@ async fn peak(name: &'static str, nodes: usize, bar: f64) -> Figure {
     Figure {
         name,
         what: format!("peak with {nodes} drains of {PODS} pods of {POD_KIB} KiB at once, of which {evicted} were evicted in their two minutes"),
-        value: status(service.id(), "VmHWM"),
+        measured: memory(service.id(), "VmHWM").into(),
         unit: "MB",
-        bar: Bar::Most(bar),
+        bar: Bar::Most(64.0),
+        ratio: Bar::None,
         baseline: Some(baseline),
     }
-}
-
-/// A line of `/proc/PID/status`, in MB.
-pub fn status(process: u32, field: &str) -> f64 {
-    let text = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = text.lines().find_map(|l| l.strip_prefix(field)?.strip_prefix(':')).unwrap();
-    let kib: f64 = line.trim().trim_end_matches(" kB").parse().unwrap();
-    kib * 1024.0 / 1e6
 }

@@ -14,8 +14,8 @@ mod watches;
 
 pub use budget::budget;
 pub use burst::{hundred, thousand};
-pub use evictions::{drains, evictions};
-pub use flood::flood;
+pub use evictions::{drains_100, drains_1000, evictions};
+pub use flood::{flood, flood_known};
 pub use nodes::nodes;
-pub use takeover::takeover;
+pub use takeover::{takeover, takeover_5000};
 pub use watches::watches;

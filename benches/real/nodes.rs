@@ -2,15 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
-use super::{
-    bench::{Bench, RUNS, get, median},
-    evictions::status,
-};
+use super::bench::Bench;
 use crate::{
-    report::{Bar, Baseline, Figure},
+    bare::{Bare, Job, Pages},
+    cluster::SUNDOWN,
+    report::{Bar, Baseline, Figure, Measured, median},
+    runs,
     stage::block_on,
+    system::memory,
 };
 
 const NODES: usize = 5000;
@@ -22,13 +21,13 @@ pub fn nodes() -> Vec<Figure> {
     block_on(async {
         let bench = Bench::start().await;
         let mut idle = bench.stage.leader("idle", &[]).await;
-        let weight = status(idle.id(), "VmRSS");
+        let weight = memory(idle.id(), "VmRSS");
         idle.signal("TERM");
         idle.ended().await;
         bench.nodes(&bench.instances(NODES), NODE_KIB, false).await;
         let (mut ours, mut bare) = (Vec::new(), Vec::new());
         let mut last = None;
-        for run in 0..RUNS {
+        for run in 0..runs() {
             drop(last.take());
             bare.push(list(&bench).await);
             let begun = Instant::now();
@@ -44,35 +43,28 @@ pub fn nodes() -> Vec<Figure> {
         let bare = median(bare);
         let ready = Figure {
             name: "real-ready",
-            what: format!("from the start of the process to ready with {NODES} nodes of {NODE_KIB} KiB, median of {RUNS}"),
-            value: median(ours),
+            what: format!("from the start of the process to ready with {NODES} nodes of {NODE_KIB} KiB"),
+            measured: Measured::median(ours),
             unit: "s",
             bar: Bar::Most(1.5 * bare + 1.0),
+            ratio: Bar::Most(2.0),
             baseline: Some(Baseline { what: "a bare LIST of the nodes in pages of 500", value: bare, floor: Bar::Most(8.0) }),
         };
-        let memory = Figure {
+        let weighed = Figure {
             name: "real-memory-nodes",
-            what: format!("resident 60 s after sync with {NODES} nodes of {NODE_KIB} KiB (peak {:.1})", status(service.id(), "VmHWM")),
-            value: status(service.id(), "VmRSS"),
+            what: format!("resident 60 s after sync with {NODES} nodes of {NODE_KIB} KiB (peak {:.1})", memory(service.id(), "VmHWM")),
+            measured: memory(service.id(), "VmRSS").into(),
             unit: "MB",
             bar: Bar::Most(30.0),
+            ratio: Bar::None,
             baseline: Some(Baseline { what: "the process in an empty cluster", value: weight, floor: Bar::Most(25.0) }),
         };
-        vec![ready, memory]
+        vec![ready, weighed]
     })
 }
 
 /// Seconds for all Nodes, page by page, read as JSON.
 async fn list(bench: &Bench) -> f64 {
-    let begun = Instant::now();
-    let (mut token, mut count) = (String::new(), 0);
-    loop {
-        let page: Value = bench.client().request(get(&format!("/api/v1/nodes?limit={PAGE}&continue={token}"))).await.unwrap();
-        count += page["items"].as_array().unwrap().len();
-        page["metadata"]["continue"].as_str().unwrap_or_default().clone_into(&mut token);
-        if token.is_empty() {
-            assert_eq!(count, NODES);
-            return begun.elapsed().as_secs_f64();
-        }
-    }
+    let job = Pages { kubeconfig: bench.stage.cluster.kubeconfig(SUNDOWN), page: PAGE, nodes: NODES };
+    Bare::start(Job::Pages(job)).await.run().await.seconds
 }

@@ -18,11 +18,12 @@ use http::Method;
 use http_body_util::BodyExt;
 use serde_json::json;
 
-use super::bench::{Bench, cpu_seconds, get, request};
+use super::bench::{Bench, get, request};
 use crate::{
     control_plane::node_name,
     report::{Bar, Baseline, Figure},
     stage::block_on,
+    system::{cpu_seconds, memory},
 };
 
 /// As many nodes are watched.
@@ -47,26 +48,17 @@ pub fn watches() -> Vec<Figure> {
             let each = cost(&bench, &elsewhere[0], http1(&bench, &paths)).await;
             let shared = cost(&bench, &elsewhere[0], http2(&bench, &paths)).await;
             let one = cost(&bench, &elsewhere[0], http1(&bench, &["/api/v1/pods?watch=true".to_owned()])).await;
-            eprintln!("  {count} nodes, a watch each: {each:?}\n  over HTTP/2: {shared:?}\n  one for all: {one:?}");
+            let [each_text, shared, one_text] = [&each, &shared, &one].map(Cost::text);
+            eprintln!("  {count} nodes, a watch each: {each_text}\n  over HTTP/2: {shared}\n  one for all: {one_text}");
             figures.push(Figure {
                 name,
                 what: format!(
-                    "CPU of the API server with {count} watches, a node each, over {WINDOW:?} in which {} pods a second change elsewhere; open after {:.2} s, {:.1} kB read, {:.1} MB more memory (over HTTP/2: {:.2} s of CPU, {:.2} s, {:.1} kB, {:.1} MB; one for all: {:.2} s, {:.1} kB, {:.1} MB)",
-                    one.writes / WINDOW.as_secs(),
-                    each.open,
-                    each.bytes as f64 / 1e3,
-                    each.memory,
-                    shared.cpu,
-                    shared.open,
-                    shared.bytes as f64 / 1e3,
-                    shared.memory,
-                    one.open,
-                    one.bytes as f64 / 1e3,
-                    one.memory,
+                    "CPU of the API server with {count} watches of pods, one a node, over {WINDOW:?} in which {CHURN} pods a second change elsewhere"
                 ),
-                value: each.cpu,
+                measured: each.cpu.into(),
                 unit: "s",
                 bar: Bar::None,
+                ratio: Bar::None,
                 baseline: Some(Baseline { what: "one watch for the cluster", value: one.cpu, floor: Bar::None }),
             });
         }
@@ -74,7 +66,6 @@ pub fn watches() -> Vec<Figure> {
     })
 }
 
-#[derive(Debug)]
 struct Cost {
     /// Seconds until all are open.
     open: f64,
@@ -86,6 +77,13 @@ struct Cost {
     memory: f64,
     /// Writes in the window.
     writes: u64,
+}
+
+impl Cost {
+    fn text(&self) -> String {
+        let Self { open, cpu, bytes, memory, writes } = self;
+        format!("open after {open:.2} s, {cpu:.2} s of CPU, {bytes} bytes read, {memory:.1} MB more memory, {writes} writes")
+    }
 }
 
 /// Opens watches; what each reads is told chunk by chunk.
@@ -128,7 +126,7 @@ async fn http2(bench: &Bench, paths: &[String]) -> Open {
 
 async fn cost(bench: &Bench, elsewhere: &str, open: impl Future<Output = Open>) -> Cost {
     let server = bench.stage.cluster.process("kube-apiserver");
-    let before = super::evictions::status(server, "VmRSS");
+    let before = memory(server, "VmRSS");
     let (bytes, begun) = (Arc::new(AtomicU64::new(0)), Instant::now());
     let open = open.await;
     let opened = begun.elapsed().as_secs_f64();
@@ -160,7 +158,7 @@ async fn cost(bench: &Bench, elsewhere: &str, open: impl Future<Output = Open>) 
         open: opened,
         cpu: cpu_seconds(server) - cpu,
         bytes: bytes.load(Ordering::Relaxed) - from,
-        memory: super::evictions::status(server, "VmRSS") - before,
+        memory: memory(server, "VmRSS") - before,
         writes,
     };
     for reader in readers {

@@ -198,22 +198,3 @@ fn the_rights_on_the_page_are_those_that_are_used() {
     let used: BTreeSet<_> = all.map(|(_, resource, verb)| (resource, verb)).collect();
     assert_eq!(said, used);
 }
-
-/// Figures are measured anew now and then; a page that tells old ones is wrong.
-#[test]
-fn the_figures_of_the_sizing_are_those_that_were_measured() {
-    let measured = rows(&read("docs/benchmarks.md"));
-    let figures: Vec<_> = rows(&read("docs/sizing.md")).into_iter().filter(|row| row[0].starts_with('`')).collect();
-    assert!(figures.len() > 8, "{figures:?}");
-    for figure in figures {
-        let name = &figure[0];
-        // A name may share its row with others, whose values stand in the same order.
-        let found = measured.iter().any(|row| {
-            let Some(place) = row[0].split(", ").position(|n| n == name) else { return false };
-            let value = row[1].replace("**", "");
-            let rest = value.split("; ").nth(place).and_then(|value| value.strip_prefix(figure[1].as_str()));
-            rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
-        });
-        assert!(found, "docs/benchmarks.md does not say {} of {name}", figure[1]);
-    }
-}

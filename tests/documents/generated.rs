@@ -15,7 +15,7 @@ fn fresh() -> String {
 }
 
 /// Holds a page against what is to stand there, or writes it.
-fn hold(page: &str, generated: &str) {
+pub fn hold(page: &str, generated: &str) {
     if std::env::var_os("SUNDOWN_WRITE_DOCS").is_some() {
         std::fs::write(root().join(page), generated).unwrap();
     }

@@ -18,6 +18,7 @@ mod chart;
 mod commands;
 mod deploy;
 mod expressions;
+mod figures;
 mod from_nth;
 mod generated;
 mod iam;
