@@ -40,10 +40,15 @@ pub fn bound(program: &Path) -> Command {
     command
 }
 
-/// The binary with nothing of this environment but where to find programs.
+/// The binary with nothing of this environment but where to find programs, and with what the image sets.
 pub fn sundown(folder: &Path) -> Command {
     let mut command = bound(&binary());
-    command.env_clear().env("HOME", folder).env("PATH", std::env::var_os("PATH").unwrap_or_default()).stdin(Stdio::null());
+    command
+        .env_clear()
+        .env("MALLOC_MMAP_THRESHOLD_", "131072")
+        .env("HOME", folder)
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .stdin(Stdio::null());
     command
 }
 

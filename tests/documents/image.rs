@@ -199,3 +199,13 @@ fn a_vulnerability_has_a_private_way_to_the_maintainers() {
     let policy = read("SECURITY.md");
     assert!(policy.contains("**Report a vulnerability**") && policy.contains("docs/security.md"));
 }
+
+/// What tests and benchmarks say of the binary is true of the image.
+#[test]
+fn tests_and_benchmarks_run_the_binary_in_the_environment_of_the_image() {
+    let set = of("ENV");
+    assert!(!set.is_empty());
+    for (name, value) in set.iter().map(|pair| pair.split_once('=').unwrap()) {
+        assert!(read("tests/binary/process.rs").contains(&format!(".env(\"{name}\", \"{value}\")")), "{name}={value}");
+    }
+}
