@@ -120,7 +120,7 @@ pub fn takeover_5000() -> Vec<Figure> {
             measured: Measured::largest(ours),
             unit: "s",
             bar: Bar::Most(1.0),
-            ratio: Bar::None,
+            ratio: Bar::Most(8.0),
             baseline: Some(Baseline {
                 what: "a write of the Lease and a LIST of the unschedulable nodes by a bare client",
                 value: median(bare),
