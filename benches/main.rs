@@ -50,6 +50,8 @@ mod log;
 #[allow(dead_code, reason = "what only tests need of it")]
 #[path = "../tests/binary/process.rs"]
 mod process;
+#[path = "../tests/binary/skip.rs"]
+mod skip;
 
 use std::{
     process::ExitCode,

@@ -5,8 +5,13 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
+    clippy::print_stderr,
+    unreachable_pub,
     reason = "tests: a panic is how they fail"
 )]
+
+#[path = "binary/skip.rs"]
+mod skip;
 
 use std::{
     io::{Read as _, Write as _},
@@ -292,7 +297,7 @@ fn without_sequences(text: &str) -> Vec<String> {
 #[test]
 fn a_terminal_shows_the_timeline_of_a_pipe_in_color_and_cut_to_its_width() {
     let Some(shown) = on_a_terminal("--speed max", &[]) else {
-        writeln!(std::io::stderr(), "SKIPPED: there is no `script` (util-linux)").unwrap();
+        skip::skip("there is no `script` (util-linux)");
         return;
     };
     let lines = without_sequences(&shown);

@@ -31,6 +31,7 @@ mod probing;
 mod process;
 mod scraping;
 mod simulating;
+mod skip;
 mod stage;
 mod status;
 mod stopping;

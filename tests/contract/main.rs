@@ -31,4 +31,6 @@ mod process;
 mod python;
 mod script;
 mod shown;
+#[path = "../binary/skip.rs"]
+mod skip;
 mod sqs;

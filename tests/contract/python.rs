@@ -12,7 +12,7 @@ use crate::process::{Folder, LIMIT, Process, bound};
 /// The interpreter; `None`, and it is said why, where nobody made one.
 pub fn interpreter() -> Option<PathBuf> {
     let Some(said) = std::env::var_os("SUNDOWN_PYTHON") else {
-        eprintln!("skipped: SUNDOWN_PYTHON is not set; see tests/contract/python");
+        crate::skip::skip("SUNDOWN_PYTHON is not set; see tests/contract/python");
         return None;
     };
     assert!(said != "required", "SUNDOWN_PYTHON=required: run tests/contract/python and give the interpreter that it prints");

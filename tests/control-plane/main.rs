@@ -39,6 +39,8 @@ mod rights;
 mod shapes;
 mod shedding;
 mod shell;
+#[path = "../binary/skip.rs"]
+mod skip;
 mod stage;
 mod status;
 mod webhook;

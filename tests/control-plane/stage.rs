@@ -58,7 +58,7 @@ impl Stage {
     /// As [`of`](Self::of), with nothing of Sundown applied.
     pub async fn bare(seed: u64, flags: &Flags<'_>) -> Option<Self> {
         let Some(tools) = crate::cluster::tools() else {
-            eprintln!("skipped: SUNDOWN_CONTROL_PLANE is not set; see tests/control-plane/build");
+            crate::skip::skip("SUNDOWN_CONTROL_PLANE is not set; see tests/control-plane/build");
             return None;
         };
         let tasks = Spawner::new();

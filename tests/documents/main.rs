@@ -20,6 +20,7 @@ mod deploy;
 mod expressions;
 mod figures;
 mod from_nth;
+mod full_run;
 mod generated;
 mod iam;
 mod image;

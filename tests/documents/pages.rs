@@ -22,6 +22,7 @@ const OF_TESTS: &[(&str, &str)] = &[
     ("SUNDOWN_BINARY", "tests/binary/process.rs"),
     ("SUNDOWN_PYTHON", "tests/contract/python.rs"),
     ("SUNDOWN_CASE", "tests/contract/play.rs"),
+    ("SUNDOWN_SKIP", "tests/binary/skip.rs"),
 ];
 
 #[test]

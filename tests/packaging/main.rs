@@ -33,6 +33,8 @@ mod security;
 #[allow(dead_code, reason = "what only other tests need of it")]
 #[path = "../documents/settings.rs"]
 mod settings;
+#[path = "../binary/skip.rs"]
+mod skip;
 mod snapshots;
 mod tools;
 mod values_of_peers;

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::process::Folder;
+use crate::{process::Folder, skip::skip};
 
 pub const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// The newest that the chart is rendered for.
@@ -29,7 +29,7 @@ impl Tools {
     /// `None`, and it is said why, where nobody built them.
     pub fn found() -> Option<Self> {
         let Some(said) = std::env::var_os("SUNDOWN_CONTROL_PLANE") else {
-            eprintln!("skipped: SUNDOWN_CONTROL_PLANE is not set; see tests/control-plane/build");
+            skip("SUNDOWN_CONTROL_PLANE is not set; see tests/control-plane/build");
             return None;
         };
         assert!(said != "required", "SUNDOWN_CONTROL_PLANE=required: run tests/control-plane/build and give the folder that it prints");

@@ -30,7 +30,7 @@ struct Shop {
 impl Shop {
     async fn new() -> Option<Self> {
         let Some(tools) = crate::cluster::tools() else {
-            eprintln!("skipped: SUNDOWN_CONTROL_PLANE is not set, and kubectl is there; see tests/control-plane/build");
+            crate::skip::skip("SUNDOWN_CONTROL_PLANE is not set, and kubectl is there; see tests/control-plane/build");
             return None;
         };
         let (tasks, folder) = (Spawner::new(), Folder::new());

@@ -159,7 +159,7 @@ const SIDE_BY_SIDE: usize = 6;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_kubernetes_answers_as_it_is_written() {
     let Some(tools) = tools() else {
-        eprintln!("skipped: SUNDOWN_CONTROL_PLANE is not set; see tests/control-plane/build");
+        crate::skip::skip("SUNDOWN_CONTROL_PLANE is not set; see tests/control-plane/build");
         return;
     };
     let mut cluster = Cluster::start(tools, &Flags::default()).await;
