@@ -18,6 +18,7 @@ mod chart;
 mod commands;
 mod deploy;
 mod expressions;
+mod failure_modes;
 mod figures;
 mod from_nth;
 mod full_run;
