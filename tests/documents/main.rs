@@ -31,6 +31,7 @@ mod pages;
 mod rooms;
 mod scenarios;
 mod settings;
+mod workflows;
 
 use std::{
     collections::BTreeSet,
