@@ -4,6 +4,7 @@
 
 mod claims;
 mod hook_claims;
+mod model;
 mod nodes;
 mod properties;
 mod stale;

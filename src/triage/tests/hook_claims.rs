@@ -7,16 +7,6 @@ pub(super) fn of(hooks: &[&str]) -> HooksAnswer {
     HooksAnswer::Described(hooks.iter().map(|h| (HookName::from(*h), Transition::Terminating)).collect())
 }
 
-/// The claim on the hook of an interruption; `Ours` where it has none.
-pub(super) fn claim(i: &Interruption, known: &Knowledge, policy: &Policy) -> HookClaim {
-    let transition = if matches!(i.what, What::Launch(_)) { Transition::Launching } else { Transition::Terminating };
-    i.hook().map_or(HookClaim::Ours, |h| policy.hooks.claim(&h.hook, transition, known.hooks.as_ref()))
-}
-
-pub(super) fn may_complete(i: &Interruption, known: &Knowledge, policy: &Policy) -> bool {
-    matches!(claim(i, known, policy), HookClaim::Ours | HookClaim::Unchecked)
-}
-
 fn undescribed(known: Knowledge) -> Knowledge {
     Knowledge { hooks: None, ..known }
 }

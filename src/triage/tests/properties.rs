@@ -2,7 +2,10 @@
 
 use proptest::{option, prelude::*, sample::select};
 
-use super::*;
+use super::{
+    model::{Expected, Flags, Model, may_touch},
+    *,
+};
 
 fn moments() -> impl Strategy<Value = Moment> {
     (-4000..4000_i64).prop_map(|s| Moment::from_second(now().as_second() + s).unwrap())
@@ -28,6 +31,24 @@ fn nodes() -> impl Strategy<Value = Vec<Arc<Node>>> {
     proptest::collection::vec(one, 0..3)
 }
 
+/// No Node, or one that has the instance's id.
+fn at_most_one_node() -> impl Strategy<Value = Vec<Arc<Node>>> {
+    let one = nodes().prop_map(|all| all.into_iter().take(1).map(|n| Arc::new(Node { instance: Some(id(INSTANCE)), ..(*n).clone() })).collect());
+    prop_oneof![Just(Vec::new()), one]
+}
+
+/// The hooks of the group, as far as it matters: none of ours, one of ours beside, one of ours for launches.
+fn hooks_answers() -> impl Strategy<Value = HooksAnswer> {
+    let for_launches = HooksAnswer::Described([("my-hook".into(), Transition::Terminating), ("sundown-x".into(), Transition::Launching)].into());
+    select(vec![described().unwrap(), HooksAnswer::Denied, hook_claims::of(&["my-hook", "sundown"]), hook_claims::of(&[]), for_launches])
+}
+
+fn hook_answers() -> impl Strategy<Value = HookAnswer> {
+    let description =
+        |heartbeat: u64| HookDescription { hook: "my-hook".into(), heartbeat_timeout: seconds(heartbeat), global_timeout: seconds(heartbeat * 100) };
+    prop_oneof![Just(HookAnswer::NoSuchHook), (30..4000_u64).prop_map(move |heartbeat| HookAnswer::Described(description(heartbeat)))]
+}
+
 fn instance_answers() -> impl Strategy<Value = InstanceAnswer> {
     let states = select(vec!["pending", "running", "stopping", "stopped", "shutting-down", "terminated"]);
     let dns = option::of(Just(DNS.to_owned()));
@@ -50,8 +71,8 @@ prop_compose! {
         instance in option::of(instance_answers()),
         namesakes in option::of(option::of(instance_answers()).prop_map(|a| a.and_then(|a| a.facts).into_iter().collect())),
         group in option::of(prop_oneof![tag_sets().prop_map(GroupAnswer::Tags), Just(GroupAnswer::NoSuchGroup)]),
-        hook in option::of(Just(HookAnswer::NoSuchHook)),
-        hooks in option::of(select(vec![described().unwrap(), HooksAnswer::Denied, hook_claims::of(&["my-hook", "sundown"])])),
+        hook in option::of(hook_answers()),
+        hooks in option::of(hooks_answers()),
         beat in option::of((moments(), any::<bool>()).prop_map(|(at, accepted)| BeatAnswer { at, accepted })),
         listed in option::of((moments(), self::nodes())),
     ) -> Knowledge {
@@ -60,58 +81,90 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn policies()(
+    fn all_flags()(
         cluster in any::<bool>(),
         tag in any::<bool>(),
         shared_queue in any::<bool>(),
-        globs in select(vec![vec![], vec!["my-*"], vec!["other"]]),
-    ) -> Policy {
+        globs in select(vec![vec![], vec![], vec!["my-*"], vec!["other"], vec!["*"], vec!["*-x", "Terminate-LC-Hook"]]),
+    ) -> Flags {
         let hooks = HookGlobs::new(&globs).unwrap();
-        Policy { cluster_name: cluster.then(|| CLUSTER.to_owned()), managed_tag: tag.then(|| "managed".to_owned()), shared_queue, hooks, ..policy() }
+        let policy = Policy { cluster_name: cluster.then(|| CLUSTER.to_owned()), managed_tag: tag.then(|| "managed".to_owned()), shared_queue, hooks, ..policy() };
+        Flags { globs, policy }
     }
 }
 
 fn interruptions() -> impl Strategy<Value = Interruption> {
-    let [a, b, c, d] = draining();
-    select(vec![a, b, c, d, launch(), interruption(What::Rebalance), state_change(InstanceState::Running)])
+    let [_, b, c, d] = draining();
+    let others = select(vec![b, c, d, interruption(What::Rebalance), state_change(InstanceState::Running), state_change(InstanceState::Stopped)]);
+    let hook = select(vec!["my-hook", "my-hook", "sundown-x", "Terminate-LC-Hook"]);
+    let hooks = (hook, any::<bool>())
+        .prop_map(|(hook, launch)| interruption(if launch { What::Launch(action(hook)) } else { What::Terminate(action(hook)) }));
+    prop_oneof![others, hooks]
+}
+
+/// Its providerID is the instance's.
+fn is_of_the_instance(node: &Arc<Node>) -> bool {
+    node.instance == Some(id(INSTANCE))
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn whatever_is_known_the_verdict_touches_only_what_is_ours(i in interruptions(), known in knowledge(), policy in policies(), now in moments()) {
-        let tag_allows = |known: &Knowledge| policy.managed_tag.is_none() || known.instance.is_some();
-        match triage(&i, &known, &policy, now) {
+    fn whatever_is_known_the_verdict_touches_only_what_is_ours(i in interruptions(), known in knowledge(), flags in all_flags(), now in moments()) {
+        let model = Model { i: &i, known: &known, flags: &flags, now };
+        let policy = &flags.policy;
+        let may_complete = matches!(model.claim(), HookClaim::Ours | HookClaim::Unchecked);
+        match triage(&i, &known, policy, now) {
             Verdict::Accept(a) => {
-                prop_assert!(a.node.instance.is_none() || a.node.instance.as_ref() == Some(&i.instance));
-                prop_assert!(!a.node.ignored() && policy.nodes.matches(&a.node.labels));
-                prop_assert!(a.claim == hook_claims::claim(&i, &known, &policy) && a.claim != HookClaim::Foreign);
-                prop_assert!(tag_allows(&known));
-                prop_assert!(a.standing != Standing::Proved || disproved(&i, &known) == Some(false));
-                prop_assert!(a.standing != Standing::Unproved || disproved(&i, &known).is_none());
+                prop_assert!(a.node.instance.is_none() || is_of_the_instance(&a.node));
+                prop_assert!(may_touch(&a.node));
+                prop_assert!(a.claim == model.claim() && a.claim != HookClaim::Foreign);
+                prop_assert_eq!(model.is_managed(), Some(true));
+                let standing = if !model.is_late() { Standing::Timely } else if model.holds() == Some(true) { Standing::Proved } else { Standing::Unproved };
+                prop_assert_eq!(a.standing, standing);
+                prop_assert!(standing != Standing::Unproved || model.holds().is_none());
             }
             Verdict::Complete(owed) => {
-                prop_assert!(i.hook().is_some_and(|h| h.hook == owed.key.hook) && hook_claims::may_complete(&i, &known, &policy));
-                prop_assert!(policy.cluster_name.is_some() && known.index_trusted && tag_allows(&known));
-                prop_assert!(beats(&i, &known, &policy), "what is completed was beaten");
-                prop_assert!(!known.nodes.iter().any(|n| n.instance.as_ref() == Some(&i.instance)));
-                prop_assert!(known.listed.as_ref().is_some_and(|(at, nodes)| *at >= known.received && !nodes.iter().any(|n| n.instance.as_ref() == Some(&i.instance))));
+                prop_assert!(may_complete && matches!(&i.what, What::Terminate(action) if action.hook == owed.key.hook));
+                prop_assert!(policy.cluster_name.is_some() && model.is_ours() == Some(true) && known.index_trusted);
+                prop_assert_eq!(model.is_managed(), Some(true));
+                prop_assert!(beats(&i, &known, policy), "what is completed was beaten");
+                prop_assert!(!known.nodes.iter().any(is_of_the_instance));
+                prop_assert!(known.listed.as_ref().is_some_and(|(at, nodes)| *at >= known.received && !nodes.iter().any(is_of_the_instance)));
             }
             Verdict::AnswerLaunch(owed) => {
-                prop_assert!(matches!(i.what, What::Launch(_)) && hook_claims::may_complete(&i, &known, &policy) && tag_allows(&known));
-                prop_assert!(policy.cluster_name.is_some() || policy.hooks.names(&owed.key.hook));
+                prop_assert!(may_complete && matches!(&i.what, What::Launch(action) if action.hook == owed.key.hook));
+                prop_assert_eq!(model.is_managed(), Some(true));
+                prop_assert!(policy.cluster_name.is_some() || !flags.globs.is_empty());
             }
             Verdict::Wait(wait) => {
                 prop_assert!(!known.index_trusted || !wait.ask.is_empty() || wait.until.is_some(), "nothing would ever wake it");
                 prop_assert!(wait.until.is_none_or(|until| until > now));
             }
-            Verdict::Delete(reason) => prop_assert!(!policy.shared_queue || !reason.may_concern_others()),
+            Verdict::Delete(reason) => {
+                let may_concern_others = matches!(reason, Reason::Foreign | Reason::ForeignHook | Reason::NotManaged | Reason::Unknown | Reason::Irrelevant);
+                prop_assert!(!policy.shared_queue || !may_concern_others);
+            }
             Verdict::Leave(_) => prop_assert!(policy.shared_queue),
         }
-        if beats(&i, &known, &policy) {
-            prop_assert!(matches!(i.what, What::Terminate(_)) && hook_claims::claim(&i, &known, &policy) != HookClaim::Foreign && tag_allows(&known));
+        if beats(&i, &known, policy) {
+            prop_assert!(matches!(i.what, What::Terminate(_)) && model.claim() != HookClaim::Foreign && model.is_managed() == Some(true));
             prop_assert!(policy.cluster_name.is_some() || !known.nodes.is_empty() || known.listed.is_some());
         }
+    }
+
+    #[test]
+    fn where_at_most_one_node_claims_the_instance_the_verdict_is_that_of_the_model(
+        i in interruptions(), known in knowledge(), nodes in at_most_one_node(), flags in all_flags(), now in moments(),
+    ) {
+        let listed = known.listed.map(|(at, _)| (at, Vec::new()));
+        let known = Knowledge { nodes, listed, ..known };
+        let model = Model { i: &i, known: &known, flags: &flags, now };
+        let node = known.nodes.first().map(|node| &**node);
+        let verdict = triage(&i, &known, &flags.policy, now);
+        prop_assert_eq!(Expected::of(&verdict), model.expected(node), "{:?}", verdict);
+        prop_assert_eq!(beats(&i, &known, &flags.policy), model.beats(node));
+        prop_assert_eq!(disproved(&i, &known), model.disproved());
     }
 }

@@ -1,0 +1,308 @@
+//! What a verdict must be, worked out from flags and facts alone. Nothing here calls what it judges:
+//! neither the table nor the functions that the table is made of.
+
+use super::*;
+
+/// How long a verdict waits for the description of hooks, for a proof, and for a Node, in seconds.
+const WAITS_FOR_HOOKS: i64 = 1;
+const WAITS_FOR_PROOF: i64 = 10;
+const WAITS_FOR_NODE: i64 = 300;
+
+/// Flags as people give them, and the policy that is made of them.
+#[derive(Debug, Clone)]
+pub(super) struct Flags {
+    /// `--lifecycle-hook`
+    pub(super) globs: Vec<&'static str>,
+    pub(super) policy: Policy,
+}
+
+/// A verdict without what it carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expected {
+    Accept(Standing),
+    Complete,
+    AnswerLaunch,
+    Wait,
+    Delete(Reason),
+    Leave(Reason),
+}
+
+impl Expected {
+    pub(super) fn of(verdict: &Verdict) -> Self {
+        match verdict {
+            Verdict::Accept(accept) => Self::Accept(accept.standing),
+            Verdict::Complete(_) => Self::Complete,
+            Verdict::AnswerLaunch(_) => Self::AnswerLaunch,
+            Verdict::Wait(_) => Self::Wait,
+            Verdict::Delete(reason) => Self::Delete(*reason),
+            Verdict::Leave(reason) => Self::Leave(*reason),
+        }
+    }
+}
+
+/// One interruption, what is known of it, and the flags.
+pub(super) struct Model<'a> {
+    pub(super) i: &'a Interruption,
+    pub(super) known: &'a Knowledge,
+    pub(super) flags: &'a Flags,
+    pub(super) now: Moment,
+}
+
+/// Whether a glob with at most one `*` matches.
+fn glob_matches(glob: &str, name: &str) -> bool {
+    match glob.split_once('*') {
+        None => glob == name,
+        Some((start, end)) => name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end),
+    }
+}
+
+/// Whether tags name a cluster, and whether one of those they name is ours.
+fn names(tags: &BTreeMap<String, String>) -> (bool, bool) {
+    let owner = tags.keys().any(|key| key.starts_with("kubernetes.io/cluster/"));
+    let eks = tags.get("eks:cluster-name");
+    let ours = tags.contains_key("kubernetes.io/cluster/prod") || eks.is_some_and(|name| name == "prod");
+    (owner || eks.is_some(), ours)
+}
+
+/// `sundown.dev/ignore` and the node selector of [`policy`] let it be drained.
+pub(super) fn may_touch(node: &Node) -> bool {
+    let ignored = node.annotations.get("sundown.dev/ignore").is_some_and(|value| value == "true");
+    let karpenter = node.labels.contains_key("karpenter.sh/nodepool");
+    let auto = node.labels.get("eks.amazonaws.com/compute-type").is_some_and(|value| value == "auto");
+    !ignored && !karpenter && !auto
+}
+
+fn later(moment: Moment, seconds: i64) -> Moment {
+    moment.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap()
+}
+
+impl Model<'_> {
+    fn action(&self) -> Option<&HookAction> {
+        match &self.i.what {
+            What::Terminate(action) | What::Launch(action) => Some(action),
+            _ => None,
+        }
+    }
+
+    fn facts(&self) -> Option<&InstanceFacts> {
+        self.known.instance.as_ref()?.facts.as_ref()
+    }
+
+    /// Whose the hook is; ours where there is none.
+    pub(super) fn claim(&self) -> HookClaim {
+        let Some(action) = self.action() else { return HookClaim::Ours };
+        let name = action.hook.as_str();
+        let of_eks = ["Terminate-LC-Hook", "Launch-LC-Hook"].contains(&name);
+        if !self.flags.globs.is_empty() {
+            let is_named = self.flags.globs.iter().any(|glob| if of_eks { *glob == name } else { glob_matches(glob, name) });
+            return if is_named { HookClaim::Ours } else { HookClaim::Foreign };
+        }
+        if of_eks {
+            return HookClaim::Foreign;
+        }
+        if name.starts_with("sundown") {
+            return HookClaim::Ours;
+        }
+        let transition = if matches!(self.i.what, What::Launch(_)) { Transition::Launching } else { Transition::Terminating };
+        match &self.known.hooks {
+            None => HookClaim::Undecided,
+            Some(HooksAnswer::Denied) => HookClaim::Unchecked,
+            Some(HooksAnswer::Described(all)) => {
+                let another = all.iter().any(|(hook, of)| *of == transition && hook.as_str().starts_with("sundown"));
+                if another { HookClaim::Foreign } else { HookClaim::Ours }
+            }
+        }
+    }
+
+    /// By its tags, or those of its group, the instance is ours; `None` while they have not been read.
+    pub(super) fn is_ours(&self) -> Option<bool> {
+        let (named, ours) = self.facts().map_or((false, false), |facts| names(&facts.tags));
+        if named || ours {
+            return Some(ours);
+        }
+        if self.group_is_ours() == Some(true) {
+            return Some(true);
+        }
+        let all_read = self.known.instance.is_some() && (self.action().is_none() || self.known.group.is_some());
+        all_read.then_some(false)
+    }
+
+    fn group_is_ours(&self) -> Option<bool> {
+        self.known.group.as_ref().map(|answer| matches!(answer, GroupAnswer::Tags(tags) if names(tags).1))
+    }
+
+    /// The tag of `--managed-tag` is there; `None` while that is not known.
+    pub(super) fn is_managed(&self) -> Option<bool> {
+        let Some(key) = &self.flags.policy.managed_tag else { return Some(true) };
+        let _answer = self.known.instance.as_ref()?;
+        if self.facts().is_some_and(|facts| facts.tags.contains_key(key)) {
+            return Some(true);
+        }
+        // The tags of an instance that has ended are soon gone. Its group's tell, where a hook names the group.
+        let lives = self.facts().is_some_and(|facts| facts.state != InstanceState::Terminated);
+        if lives || self.action().is_none() {
+            return Some(false);
+        }
+        self.known.group.as_ref().map(|answer| matches!(answer, GroupAnswer::Tags(tags) if tags.contains_key(key)))
+    }
+
+    /// The interruption is read after its own time.
+    pub(super) fn is_late(&self) -> bool {
+        let age = self.now.duration_since(self.known.happened).as_secs();
+        let own_time = match (&self.i.what, &self.known.hook) {
+            (What::Spot(_) | What::Capacity { .. }, _) => 120,
+            (What::StateChange(_), _) => 60,
+            (What::Terminate(_), Some(HookAnswer::Described(hook))) => i64::try_from(hook.heartbeat_timeout.as_secs()).unwrap(),
+            (What::Terminate(_), _) => 30,
+            _ => i64::MAX,
+        };
+        age > own_time
+    }
+
+    /// What EC2 said since the message came: whether the instance goes or is gone.
+    fn ends(&self) -> Option<bool> {
+        let answer = self.known.instance.as_ref().filter(|answer| answer.at >= self.known.received)?;
+        let lives = |facts: &InstanceFacts| [InstanceState::Pending, InstanceState::Running].contains(&facts.state);
+        Some(!answer.facts.as_ref().is_some_and(lives))
+    }
+
+    /// The interruption is proved (`true`) or disproved; `None` while it is neither.
+    pub(super) fn holds(&self) -> Option<bool> {
+        let beat = self.known.beat.filter(|_| matches!(self.i.what, What::Terminate(_)));
+        if self.ends() == Some(true) || beat.is_some_and(|beat| beat.accepted) {
+            return Some(true);
+        }
+        let runs = self.ends() == Some(false);
+        match &self.i.what {
+            // The hook was asked about before the instance was: it did not end in between.
+            What::Terminate(_) => {
+                let is_over = beat.is_some_and(|beat| self.known.instance.as_ref().is_some_and(|answer| answer.at >= beat.at));
+                (runs && is_over).then_some(false)
+            }
+            _ => runs.then_some(false),
+        }
+    }
+
+    /// What [`super::disproved`] must say: also a hook that was read within its own time holds.
+    pub(super) fn disproved(&self) -> Option<bool> {
+        let read_in_time = match (&self.i.what, &self.known.hook) {
+            (What::Terminate(_), Some(HookAnswer::Described(hook))) => {
+                let age = self.known.received.duration_since(self.known.happened).as_secs();
+                age <= i64::try_from(hook.heartbeat_timeout.as_secs()).unwrap()
+            }
+            _ => false,
+        };
+        self.holds().map(|holds| !holds).or_else(|| read_in_time.then_some(false))
+    }
+
+    fn dropped(&self, reason: Reason) -> Expected {
+        let others_may_want_it = [Reason::Foreign, Reason::ForeignHook, Reason::NotManaged, Reason::Unknown, Reason::Irrelevant].contains(&reason);
+        if self.flags.policy.shared_queue && others_may_want_it { Expected::Leave(reason) } else { Expected::Delete(reason) }
+    }
+
+    /// The verdict, where at most one Node claims the instance: `node`, whose providerID names it.
+    pub(super) fn expected(&self, node: Option<&Node>) -> Expected {
+        let claim = self.claim();
+        if self.action().is_some() && claim == HookClaim::Foreign {
+            return self.dropped(Reason::ForeignHook);
+        }
+        let is_undecided = claim == HookClaim::Undecided;
+        match &self.i.what {
+            What::Rebalance => self.not_acted_on(node),
+            What::StateChange(InstanceState::Running | InstanceState::Pending) => self.dropped(Reason::Irrelevant),
+            What::Launch(action) => match self.launch(node, action) {
+                Expected::AnswerLaunch if is_undecided => Expected::Wait,
+                decided => decided,
+            },
+            _ => match node.map_or_else(|| self.without_node(), |node| self.with_node(node)) {
+                Expected::Complete if is_undecided => Expected::Wait,
+                Expected::Accept(_) if is_undecided && self.now < later(self.known.received, WAITS_FOR_HOOKS) => Expected::Wait,
+                decided => decided,
+            },
+        }
+    }
+
+    fn not_acted_on(&self, node: Option<&Node>) -> Expected {
+        let others_may_act = self.flags.policy.shared_queue && node.is_none();
+        if others_may_act { Expected::Leave(Reason::NotActedOnYet) } else { Expected::Delete(Reason::NotActedOnYet) }
+    }
+
+    fn launch(&self, node: Option<&Node>, action: &HookAction) -> Expected {
+        if node.is_some_and(|node| !may_touch(node)) || self.is_managed() == Some(false) {
+            return self.dropped(Reason::NotManaged);
+        }
+        if self.is_managed().is_none() {
+            return Expected::Wait;
+        }
+        if self.flags.globs.iter().any(|glob| glob_matches(glob, action.hook.as_str())) {
+            return Expected::AnswerLaunch;
+        }
+        if self.flags.policy.cluster_name.is_none() {
+            return self.not_acted_on(node);
+        }
+        match self.group_is_ours() {
+            Some(true) => Expected::AnswerLaunch,
+            Some(false) => self.dropped(Reason::Foreign),
+            None => Expected::Wait,
+        }
+    }
+
+    fn with_node(&self, node: &Node) -> Expected {
+        if !may_touch(node) || self.is_managed() == Some(false) {
+            return self.dropped(Reason::NotManaged);
+        }
+        if self.is_managed().is_none() {
+            return Expected::Wait;
+        }
+        if !self.is_late() {
+            return Expected::Accept(Standing::Timely);
+        }
+        let given_up = self.known.asked.is_some_and(|asked| self.now >= later(asked, WAITS_FOR_PROOF));
+        match self.holds() {
+            Some(true) => Expected::Accept(Standing::Proved),
+            Some(false) => self.dropped(Reason::Stale),
+            None if given_up => Expected::Accept(Standing::Unproved),
+            None => Expected::Wait,
+        }
+    }
+
+    /// Until when an instance that runs may still become a Node.
+    fn joins_until(&self) -> Moment {
+        later(self.facts().and_then(|facts| facts.launched).unwrap_or(self.known.received), WAITS_FOR_NODE)
+    }
+
+    fn without_node(&self) -> Expected {
+        let Some(answer) = self.known.instance.as_ref().filter(|_| self.known.index_trusted) else { return Expected::Wait };
+        if self.flags.policy.cluster_name.is_none() {
+            // Nobody can say whose it is.
+            if answer.facts.is_none() && self.action().is_none() {
+                return self.dropped(Reason::Foreign);
+            }
+            let waits = !self.flags.policy.shared_queue && self.now < self.joins_until();
+            return if waits { Expected::Wait } else { self.dropped(Reason::Unknown) };
+        }
+        match (self.is_ours(), self.is_managed()) {
+            (Some(false), _) => return self.dropped(Reason::Foreign),
+            (Some(true), Some(false)) => return self.dropped(Reason::NotManaged),
+            (None, _) | (_, None) => return Expected::Wait,
+            (Some(true), Some(true)) => {}
+        }
+        let Some(ends) = self.ends() else { return Expected::Wait };
+        let due = if ends { self.known.received } else { self.joins_until() };
+        if self.now < due {
+            return Expected::Wait;
+        }
+        if self.action().is_none() {
+            return self.dropped(Reason::NoNode);
+        }
+        // A LIST that began when the Node could no longer come, and after EC2 was asked, does not have it.
+        let is_listed = self.known.listed.as_ref().is_some_and(|(at, _)| *at >= due && *at >= answer.at);
+        if is_listed { Expected::Complete } else { Expected::Wait }
+    }
+
+    /// Whether the hook gets heartbeats, under the same condition.
+    pub(super) fn beats(&self, node: Option<&Node>) -> bool {
+        let ours = node.map_or_else(|| self.flags.policy.cluster_name.is_some() && self.is_ours() == Some(true), may_touch);
+        matches!(self.i.what, What::Terminate(_)) && self.claim() != HookClaim::Foreign && ours && self.is_managed() == Some(true)
+    }
+}
