@@ -24,11 +24,50 @@ pub(super) struct Judge {
     overloaded_until: Option<Moment>,
     /// When each drain last asked for a LIST.
     relisted: BTreeMap<NodeName, Moment>,
+    cordoned: BTreeMap<NodeName, Moment>,
+    unreachable: BTreeMap<NodeName, Moment>,
+}
+
+/// What was known of a drain when it ended.
+#[derive(Debug)]
+pub(super) struct AtEnd {
+    /// The pods that are waited for, by the rules of `kubectl drain`.
+    pub(super) waited_for: BTreeSet<PodKey>,
+    /// Those of DaemonSets.
+    pub(super) of_daemon_sets: BTreeSet<PodKey>,
+    pub(super) limits: Limits,
+    pub(super) is_paused: bool,
+    pub(super) cordoned: Moment,
+    pub(super) unreachable: Option<Moment>,
+}
+
+/// The most that an overloaded API server is left in peace because it says so.
+const LONGEST_PAUSE: Duration = seconds(30);
+
+/// For how long nothing is to be sent after this answer: the API server itself has too much to do.
+fn pause(answer: &ApiAnswer) -> Option<Duration> {
+    let busy = answer.code == 429 && answer.causes.is_empty() && answer.message.starts_with("Too many requests");
+    busy.then(|| answer.retry_after.unwrap_or(seconds(1)).min(LONGEST_PAUSE))
+}
+
+fn is_of_daemon_set(pod: &Pod) -> bool {
+    pod.owner.as_ref().is_some_and(|owner| owner.kind == "DaemonSet" && owner.api_version == "apps/v1")
+}
+
+/// A pod of a DaemonSet that still exists.
+fn stays_with_its_daemon_set(pod: &Pod, orphaned: &BTreeSet<String>) -> bool {
+    is_of_daemon_set(pod) && pod.owner.as_ref().is_none_or(|owner| !orphaned.contains(&owner.name))
+}
+
+/// Its containers have ended.
+fn is_finished(pod: &Pod) -> bool {
+    matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed)
 }
 
 impl Judge {
     pub(super) fn begins(&mut self, start: &Start) {
         self.limits.insert(start.node.clone(), start.limits);
+        self.cordoned.insert(start.node.clone(), start.cordoned_at);
         self.paused.remove(&start.node);
     }
 
@@ -44,7 +83,15 @@ impl Judge {
                 self.limits.insert(node.clone(), *limits);
                 self.paused.remove(node);
             }
+            Input::Node(NodeCondition::Fine) => {
+                self.unreachable.remove(node);
+            }
+            Input::Node(NodeCondition::Unreachable) => {
+                self.unreachable.entry(node.clone()).or_insert(now);
+            }
             Input::Listed(pods) => {
+                let is_listed = |uid: &PodUid| pods.iter().any(|pod| pod.uid == *uid);
+                self.known.retain(|uid, pod| pod.node.as_ref() != Some(node) || is_listed(uid));
                 for pod in pods {
                     self.know(now, pod);
                 }
@@ -62,7 +109,34 @@ impl Judge {
         self.known.insert(pod.uid.clone(), pod.clone());
     }
 
-    pub(super) fn told_dispatcher(&mut self, now: Moment, input: &DispatchInput) {
+    /// An answer has come. What it means is worked out here again: the machines must not be asked.
+    pub(super) fn answered(&mut self, now: Moment, order: &Order, answer: &ApiAnswer) {
+        self.in_flight -= 1;
+        if self.evicting.remove(order.uid()).is_some() {
+            self.answered.insert(order.uid().clone());
+        }
+        if let Some(pause) = pause(answer) {
+            self.overloaded_until = self.overloaded_until.max(Some(now.plus(pause)));
+        }
+    }
+
+    /// What is known of a drain that ends.
+    pub(super) fn at_end(&self, now: Moment, node: &NodeName, orphaned: &BTreeSet<String>) -> AtEnd {
+        let here = || self.known.values().filter(|pod| pod.node.as_ref() == Some(node));
+        // What holds the object of a pod that has ended is waited for a minute.
+        let is_over = |pod: &Pod| is_finished(pod) && pod.deletion.is_none_or(|at| pod.finalizers && now >= at.plus(seconds(60)));
+        let stays = |pod: &Pod| pod.mirror || pod.tolerates_us || is_over(pod) || stays_with_its_daemon_set(pod, orphaned);
+        AtEnd {
+            waited_for: here().filter(|pod| !stays(pod)).map(|pod| pod.key.clone()).collect(),
+            of_daemon_sets: here().filter(|pod| is_of_daemon_set(pod)).map(|pod| pod.key.clone()).collect(),
+            limits: self.limits[node],
+            is_paused: self.paused.contains(node),
+            cordoned: self.cordoned[node],
+            unreachable: self.unreachable.get(node).copied(),
+        }
+    }
+
+    pub(super) fn told_dispatcher(&mut self, input: &DispatchInput) {
         match input {
             DispatchInput::Budget(budget) => {
                 self.budgets.insert(budget.key.clone(), budget.clone());
@@ -71,15 +145,6 @@ impl Judge {
                 self.budgets.remove(key);
             }
             DispatchInput::PausedAll(paused) => self.paused_all = *paused,
-            DispatchInput::Answer { uid, class } => {
-                self.in_flight -= 1;
-                if self.evicting.remove(uid).is_some() {
-                    self.answered.insert(uid.clone());
-                }
-                if let Class::Overload { retry_after } = class {
-                    self.overloaded_until = self.overloaded_until.max(Some(now.plus(*retry_after)));
-                }
-            }
             _ => {}
         }
     }
@@ -91,10 +156,11 @@ impl Judge {
     }
 
     /// Holds an order against everything that was told.
-    pub(super) fn ordered(&mut self, now: Moment, node: &NodeName, order: &Order) {
+    pub(super) fn ordered(&mut self, now: Moment, node: &NodeName, order: &Order, orphaned: &BTreeSet<String>) {
         let pod = self.known.get(order.uid()).unwrap_or_else(|| panic!("{order:?}: a pod that nobody told of"));
         assert_eq!((&pod.key, pod.node.as_ref()), (order.pod(), Some(node)), "its own UID, on its own node");
-        assert!(!pod.mirror && !pod.tolerates_us && !pod.phase.is_finished(), "{pod:?} does not count");
+        assert!(!pod.mirror && !pod.tolerates_us && !is_finished(pod), "{pod:?} does not count");
+        assert!(!stays_with_its_daemon_set(pod, orphaned), "{pod:?} is its DaemonSet's");
         assert!(!self.paused.contains(node) && !self.paused_all, "the brake is on");
         self.in_flight += 1;
         assert!(self.in_flight <= if matches!(order, Order::Delete { .. }) { 40 } else { 32 });

@@ -1,8 +1,11 @@
 //! What must hold whatever happens, over random worlds. Each order is also held against [`super::judge`].
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
 use super::{
+    judge::AtEnd,
     world::{Override, World},
     *,
 };
@@ -158,9 +161,41 @@ impl Case {
     }
 }
 
+/// Each drain ended for the reason that it gave, by what the judge knew of it at that moment.
+fn ended_rightly(at: Moment, outcome: &Outcome, end: &AtEnd) {
+    let has_come = |limit: Option<Moment>| limit.is_some_and(|limit| limit <= at);
+    let (is_forced, end_has_come) = (end.limits.force_at.is_some(), has_come(end.limits.end_at) && !end.is_paused);
+    let left = match outcome {
+        Outcome::Empty => {
+            assert_eq!(end.waited_for, BTreeSet::new(), "it ended as empty");
+            let settled = Some(end.cordoned.plus(seconds(5)));
+            assert!(has_come(settled) || has_come(end.limits.force_at) || has_come(end.limits.end_at), "pods may still be on their way to the node");
+            return;
+        }
+        Outcome::DeadlineReached { left } => {
+            assert!(is_forced && end_has_come, "{at}: no deadline is over: {end:?}");
+            left
+        }
+        Outcome::TimedOut { left } => {
+            assert!(!is_forced && end_has_come, "{at}: its time is not over: {end:?}");
+            left
+        }
+        Outcome::Unreachable { left } => {
+            assert!(has_come(end.unreachable.map(|since| since.plus(seconds(30)))) && !end.is_paused, "{at}: {end:?}");
+            left
+        }
+        Outcome::NodeGone | Outcome::InstanceOver | Outcome::Released { .. } => return,
+    };
+    for pod in left {
+        // A DaemonSet that nobody has answered for may be gone.
+        assert!(end.waited_for.contains(pod) || end.of_daemon_sets.contains(pod), "{pod:?} is left, and nobody waited for it: {end:?}");
+    }
+}
+
 fn at_rest(w: &World) {
     for (node, drain) in &w.drains {
-        assert!(w.ended.contains_key(node), "{node} never ends: {:?}", drain.status(w.now));
+        let Some((at, outcome)) = w.ended.get(node) else { panic!("{node} never ends: {:?}", drain.status(w.now)) };
+        ended_rightly(*at, outcome, &w.at_end[node]);
         assert_eq!(drain.next_wake(), None);
     }
     assert_eq!((w.dispatcher.status(), w.dispatcher.next_wake()), (DispatchStatus::default(), None));

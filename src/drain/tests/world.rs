@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{judge::Judge, *};
+use super::{
+    judge::{AtEnd, Judge},
+    *,
+};
 use crate::domain::NodeName;
 
 /// An order that was sent.
@@ -65,6 +68,8 @@ pub(super) struct World {
     pub(super) sent: Vec<Sent>,
     pub(super) notes: Vec<(Moment, Note)>,
     pub(super) ended: BTreeMap<NodeName, (Moment, Outcome)>,
+    /// What was known of each drain when it ended.
+    pub(super) at_end: BTreeMap<NodeName, AtEnd>,
     pub(super) only_own: usize,
     /// The highest number of ready pods missing under what a budget wants.
     pub(super) overrun: i64,
@@ -93,6 +98,7 @@ impl World {
             sent: Vec::new(),
             notes: Vec::new(),
             ended: BTreeMap::new(),
+            at_end: BTreeMap::new(),
             only_own: 0,
             overrun: 0,
             judge: Judge::default(),
@@ -201,6 +207,7 @@ impl World {
             }
             Later::Answer(node, order, answer) => {
                 self.in_flight -= 1;
+                self.judge.answered(self.now, &order, &answer);
                 self.tell_dispatcher(DispatchInput::Answer { uid: order.uid().clone(), class: classify(&answer) });
                 self.tell(&node, Input::Answer { order, answer });
             }
@@ -340,6 +347,7 @@ impl World {
                 }
                 Effect::Note(note) => self.notes.push((self.now, note)),
                 Effect::Ended(outcome) => {
+                    self.at_end.insert(node.clone(), self.judge.at_end(self.now, node, &self.orphaned));
                     assert!(self.ended.insert(node.clone(), (self.now, outcome)).is_none(), "it ends once");
                 }
             }
@@ -349,13 +357,13 @@ impl World {
     pub(super) fn tell_dispatcher(&mut self, input: DispatchInput) {
         let mut inputs = std::collections::VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
-            self.judge.told_dispatcher(self.now, &input);
+            self.judge.told_dispatcher(&input);
             for DispatchEffect::Go { node, uid, evict } in self.dispatcher.step(self.now, input) {
                 let Some(order) = self.drains.get_mut(&node).and_then(|d| d.order(&uid, self.now, evict)) else {
                     inputs.push_back(DispatchInput::Withdrawn { uid });
                     continue;
                 };
-                self.judge.ordered(self.now, &node, &order);
+                self.judge.ordered(self.now, &node, &order, &self.orphaned);
                 self.in_flight += 1;
                 self.sent.push(Sent { at: self.now, node: node.clone(), order: order.clone(), in_flight: self.in_flight });
                 self.later(self.latency, Later::Serve(node, order));
