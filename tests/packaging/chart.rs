@@ -144,13 +144,16 @@ fn every_selector_selects_the_pods_and_the_lease_is_the_one_that_the_role_names(
         let objects = tools.objects("company", &args);
         let of = |kind: &str| objects.iter().find(|(name, _)| name.starts_with(kind)).map(|(_, o)| o).unwrap();
         let labels = &of("Deployment/")["spec"]["template"]["metadata"]["labels"];
-        let selects = |selector: &Value| selector.as_object().unwrap().iter().all(|(label, value)| labels[label] == *value);
+        let selects = |selector: &Value| {
+            let selector = selector.as_object().unwrap();
+            !selector.is_empty() && selector.iter().all(|(label, value)| labels[label] == *value)
+        };
         assert!(selects(&of("Deployment/")["spec"]["selector"]["matchLabels"]));
         assert!(selects(&of("PodDisruptionBudget/")["spec"]["selector"]["matchLabels"]));
         assert!(selects(&of("NetworkPolicy/")["spec"]["podSelector"]["matchLabels"]));
         assert!(selects(&of("Service/")["spec"]["selector"]));
         let monitored = of("ServiceMonitor/")["spec"]["selector"]["matchLabels"].as_object().unwrap();
-        assert!(monitored.iter().all(|(label, value)| of("Service/")["metadata"]["labels"][label] == *value));
+        assert!(!monitored.is_empty() && monitored.iter().all(|(label, value)| of("Service/")["metadata"]["labels"][label] == *value));
         let lease = &variables(&of("Deployment/")["spec"]["template"]["spec"])["SUNDOWN_LEASE_NAME"];
         assert_eq!(of("Role/")["rules"][1]["resourceNames"], json!([lease]));
         for (name, object) in &objects {

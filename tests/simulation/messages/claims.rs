@@ -89,7 +89,9 @@ async fn nodes_of_which_ec2_confirms_none_are_all_drained_and_the_hook_waits_for
     assert!(!is_there(&stage, "slow"));
     let calls = stage.world.aws.actions().into_iter().filter(|action| action.instance == id).count();
     assert_eq!(calls, 1);
-    assert!(warnings(&stage).iter().all(|said| said.contains("EC2 confirms none of them")), "{:?}", warnings(&stage));
+    let said = warnings(&stage);
+    assert_eq!(said.len(), 2, "on both nodes: {said:?}");
+    assert!(said.iter().all(|said| said.contains("EC2 confirms none of them")), "{said:?}");
     sundown.stop().await;
     stage.end();
 }

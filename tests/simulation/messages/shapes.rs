@@ -121,7 +121,9 @@ async fn c09_events_in_an_envelope_of_sns_are_taken_like_the_events_themselves()
     let sundown = stage.settled(&["--queue-url", &url]).await;
     stage.world.aws.spot_interruption(&spot[0], SpotAction::Terminate);
     stage.world.aws.terminate(&instances[0], true);
-    assert!(stage.bodies_in("fan").iter().all(|b| b.contains("\"Type\":\"Notification\"")));
+    let sent = stage.bodies_in("fan");
+    assert_eq!(sent.len(), 2, "{sent:?}");
+    assert!(sent.iter().all(|b| b.contains("\"Type\":\"Notification\"")), "{sent:?}");
     stage.until(5, "the spot node is cordoned", || stage.is_cordoned(&spot[0])).await;
     drained_and_completed(&stage, &sundown, &instances[0], "fan").await;
     assert_eq!(sundown.messages("spot", "accepted"), 1.0);

@@ -131,6 +131,7 @@ fn hook(name: &str, heartbeat_timeout: u64) -> HookSpec {
 fn gaps(action: &ActionReport) -> Vec<f64> {
     let end = action.end.as_ref().map(|e| e.at);
     let signs: Vec<Moment> = [action.started].into_iter().chain(action.beats.iter().copied()).chain(end).collect();
+    assert!(signs.len() > 1, "it had no heartbeat and no end, so no gap can be measured: {action:?}");
     signs.windows(2).map(|w| w[1].since_or_zero(w[0]).as_secs_f64()).collect()
 }
 

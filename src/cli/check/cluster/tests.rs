@@ -36,7 +36,9 @@ fn each_missing_right_is_named_and_the_others_are_counted() {
     assert_eq!(answers(&|_| Ok(true)), [(Answer::Yes, String::new())]);
     let missing = answers(&|n| Ok(n.right.verb != "delete"));
     assert_eq!(missing, [(Answer::Yes, String::new()), (Answer::No, "delete pods".to_owned())]);
-    assert!(answers(&|_| Err("gone".to_owned())).iter().all(|(answer, _)| *answer == Answer::CannotTell));
+    let unknown = answers(&|_| Err("gone".to_owned()));
+    assert_eq!(unknown.len(), rights.len(), "each is named: {unknown:?}");
+    assert!(unknown.iter().all(|(answer, _)| *answer == Answer::CannotTell), "{unknown:?}");
 }
 
 fn pod(name: &str, owner: &str, image: &str, env: &[(&str, &str)]) -> Stranger {
