@@ -56,6 +56,52 @@ fn jiff_seconds(n: i64) -> jiff::SignedDuration {
 }
 
 #[tokio::test(start_paused = true)]
+async fn c25_a_capacity_warning_drains_its_node_before_the_time_that_it_names() {
+    let stage = Stage::new(25);
+    let instances = stage.spot_group(3);
+    stage.shop(6);
+    let sundown = stage.settled(&[]).await;
+    let node = stage.world.node_of(&instances[0]).unwrap();
+    let pods = stage.world.kube.pods_on(&node).len();
+    assert!(pods > 0, "nothing to drain");
+    let ends = super::tools::text(stage.clock.now() + Duration::from_secs(90));
+    stage.send(&bodies::capacity(&instances[0], &stage.now(), &ends));
+    stage.until(5, "the node is cordoned", || stage.is_cordoned(&instances[0])).await;
+    stage.until(80, "its pods are gone", || stage.world.kube.pods_on(&node).is_empty()).await;
+    assert_eq!(sundown.drain(&node).unwrap().evictions as usize, pods);
+    assert_eq!(sundown.messages("capacity", "accepted"), 1.0);
+    stage.until(10, "the message is deleted", || stage.in_queue() == 0).await;
+    for other in &instances[1..] {
+        assert!(!stage.is_cordoned(other));
+    }
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn c26_a_spot_instance_that_will_be_stopped_or_hibernated_is_drained_like_one_that_ends() {
+    for (seed, action) in [(26, SpotAction::Stop), (27, SpotAction::Hibernate)] {
+        let stage = Stage::new(seed);
+        let instances = stage.spot_group(3);
+        stage.shop(6);
+        let sundown = stage.settled(&[]).await;
+        let node = stage.world.node_of(&instances[0]).unwrap();
+        let pods = stage.world.kube.pods_on(&node).len();
+        assert!(pods > 0, "nothing to drain");
+        stage.world.aws.spot_interruption(&instances[0], action);
+        stage.until(5, "the node is cordoned", || stage.is_cordoned(&instances[0])).await;
+        assert_eq!(sundown.messages("spot", "accepted"), 1.0, "{action:?}");
+        stage.until(5, "its pods are asked to go", || stage.removals().len() == pods).await;
+        stage.until(10, "the message is deleted", || stage.in_queue() == 0).await;
+        // One that stops has two minutes. Hibernation begins at once.
+        stage.until(200, "the drain is over", || sundown.drain(&node).is_none_or(|drain| drain.drained.is_some())).await;
+        assert!(stage.removals().iter().all(|(.., deleted, _)| !deleted), "{action:?}: nobody is forced");
+        sundown.stop().await;
+        stage.end();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn c05_c07_test_notifications_of_both_shapes_and_in_envelopes_are_deleted_and_counted() {
     let stage = Stage::new(4);
     stage.group(2, 300);

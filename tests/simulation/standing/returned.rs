@@ -30,7 +30,7 @@ fn is_as_it_was(stage: &Stage, instance: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_whose_instance_leaves_a_warm_pool_is_as_it_was_and_is_drained_again_next_time() {
+async fn c27_a_node_whose_instance_leaves_a_warm_pool_is_as_it_was_and_is_drained_again_next_time() {
     let (stage, instance, sundown) = drained(940).await;
     stage.pass(600).await;
     stage.send(&bodies::out_of_warm_pool("asg", &instance, &stage.now()));
