@@ -128,13 +128,14 @@ impl Phases {
         self.add(Phase::Completing, emptied, at);
     }
 
-    /// The phases that held at this moment.
+    /// The phases that held at this moment, without the message that something sends just then.
     pub fn at(&self, at: Timestamp) -> BTreeSet<Phase> {
-        let held = self.0.iter().filter(|(_, from, to)| *from <= at && at < *to);
+        let begun = |phase: Phase, from: Timestamp| from < at || (from == at && phase != Phase::Message);
+        let held = self.0.iter().filter(|(phase, from, to)| begun(*phase, *from) && at < *to);
         let mut all: BTreeSet<Phase> = held.map(|(phase, ..)| *phase).collect();
         if all.iter().all(|phase| *phase == Phase::Ended) {
-            let begun = self.0.iter().any(|(_, from, _)| *from <= at);
-            all.insert(if begun { Phase::Over } else { Phase::Nothing });
+            let any = self.0.iter().any(|(phase, from, _)| begun(*phase, *from));
+            all.insert(if any { Phase::Over } else { Phase::Nothing });
         }
         all
     }
@@ -158,12 +159,14 @@ mod tests {
         ]);
         for (second, expected) in [
             (9, vec![Nothing]),
-            (10, vec![Message]),
+            (10, vec![Nothing]),
+            (11, vec![Message]),
             (15, vec![Message, Draining]),
             (20, vec![Draining]),
             (30, vec![Completing]),
             (40, vec![Ended, Over]),
-            (50, vec![Message, Ended]),
+            (50, vec![Ended, Over]),
+            (51, vec![Message, Ended]),
             (60, vec![Over]),
         ] {
             assert_eq!(phases.at(at(second)).into_iter().collect::<Vec<_>>(), expected, "{second}");
