@@ -233,7 +233,10 @@ impl Release {
             let Some(node) = fresh.filter(|n| n.uid == self.uid) else { return Written::NodeGone };
             // The machine may have booted since: the drain went on because the hook was proved open, so its end is written all the same.
             let record = match record::standing(&node, Some(&self.instance)) {
-                Standing::Open(record) | Standing::Doubtful { record, .. } => record,
+                Standing::Open(record) | Standing::Doubtful { record, .. } => Some(record),
+                // A person ended the drain by deleting its record. Every replica remembers the deletion, so without a record that says
+                // how the drain ended the next leader would write the open one back and drain on.
+                Standing::None if self.by_hand && !self.put_back && !self.done.is_empty() => None,
                 // Taken away by hand, or damaged: what was there before us only the drain knows.
                 Standing::None | Standing::Damaged(_) => {
                     if self.put_back || (self.by_hand && self.done.is_empty()) {
@@ -248,21 +251,27 @@ impl Release {
                     return Written::Done;
                 }
             };
-            self.taken = self.term.taken(&record, &self.instance);
-            if self.put_back && self.taken.iter().any(|t| !self.disproved.contains(&t.event_id)) {
-                info!(node = %self.name, "An interruption joined while the node was about to be put back: it is drained after all.");
-                return Written::Reopened;
-            }
-            let more: Vec<_> = self.term.owed(&record, &self.instance).into_iter().filter(|o| !self.done.contains(o)).collect();
-            let owed_any = !self.done.is_empty() || !more.is_empty();
-            if !self.put_back && !more.is_empty() {
-                self.complete(more, &record).await;
-                fresh = self.read().await;
-                continue;
-            }
             let released = Released::new(self.term.aws.clock().now(), self.outcome);
-            let back = self.put_back || (self.by_hand && !owed_any);
-            let patch = if back { record::restore(&node, None, &After::Released(released)) } else { record::release(&node, &released) };
+            let (back, patch) = match record {
+                None => (false, Some(record::write_back_released(&node, &self.record, &released))),
+                Some(record) => {
+                    self.taken = self.term.taken(&record, &self.instance);
+                    if self.put_back && self.taken.iter().any(|t| !self.disproved.contains(&t.event_id)) {
+                        info!(node = %self.name, "An interruption joined while the node was about to be put back: it is drained after all.");
+                        return Written::Reopened;
+                    }
+                    let more: Vec<_> = self.term.owed(&record, &self.instance).into_iter().filter(|o| !self.done.contains(o)).collect();
+                    let owed_any = !self.done.is_empty() || !more.is_empty();
+                    if !self.put_back && !more.is_empty() {
+                        self.complete(more, &record).await;
+                        fresh = self.read().await;
+                        continue;
+                    }
+                    let back = self.put_back || (self.by_hand && !owed_any);
+                    let after = After::Released(released.clone());
+                    (back, if back { record::restore(&node, None, &after) } else { record::release(&node, &released) })
+                }
+            };
             let Some(patch) = patch else { return Written::Done };
             let result = {
                 let _gate = self.term.gate(&self.name).await;

@@ -171,15 +171,15 @@ pub async fn serve(parts: Parts) {
             changed = stranded.changed() => if changed.is_err() { break },
         }
     }
-    if let Some(hooks) = kept {
-        hooks.end();
-    }
     info!("Stopping: nothing more is accepted, the Lease is given up when the last writes are over, and messages that are not accepted go back.");
     parts.metrics.set_leader(false);
+    let was_leading = leading.is_some();
     let (intake, beating) = leading.map(Leading::end).unzip();
     let intake = intake.flatten();
+    // A leader that is giving the Lease up already has them in `kept`. Both end after the Lease: a completion may be under way.
+    let beating = beating.or(kept);
     let lease = async {
-        if beating.is_some() {
+        if was_leading {
             standing.recorder.close(LAST_EVENTS).await;
         }
         keeper.release(LONGEST_RELEASE).await;

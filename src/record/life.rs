@@ -65,6 +65,15 @@ pub fn write_back(node: &Node, record: &Record) -> Value {
     patch.body()
 }
 
+/// The patch that writes a record back that was deleted by hand, as one of a drain that is over: a later leader does not take it up again.
+#[must_use]
+pub fn write_back_released(node: &Node, record: &Record, released: &Released) -> Value {
+    let mut patch = NodePatch::new(node);
+    patch.record(&marked(record.clone(), released));
+    consume_release(node, &mut patch);
+    patch.body()
+}
+
 /// The patch for a Node object that is new (the same instance registered again): cordon, taint and record are written again.
 /// Not for the record of a Node that was put back: that one goes with its Node.
 ///

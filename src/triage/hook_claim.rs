@@ -19,7 +19,7 @@ use super::HookGlobs;
 use crate::domain::{HookName, Transition};
 
 /// The default takes the hooks whose names start with this for ours, and leaves the others beside them alone.
-const OUR_PREFIX: &str = "sundown";
+pub const OUR_PREFIX: &str = "sundown";
 
 /// All hooks of one Auto Scaling group, each with its transition.
 pub type GroupHooks = BTreeMap<HookName, Transition>;

@@ -24,7 +24,7 @@ mod proof;
 mod table;
 mod verdict;
 
-pub use hook_claim::{GroupHooks, HookClaim, HooksAnswer};
+pub use hook_claim::{GroupHooks, HookClaim, HooksAnswer, OUR_PREFIX};
 pub use knowledge::{BeatAnswer, GroupAnswer, HookAnswer, InstanceAnswer, Knowledge};
 pub use owner::called;
 pub use policy::{BadGlob, HookGlobs, Policy, Staleness};

@@ -6,7 +6,7 @@ use crate::{
     aws::{Group, Hook, HookResult},
     config::duration_text,
     domain::{HookName, Transition, seconds},
-    triage::{GroupHooks, HookGlobs},
+    triage::{self, GroupHooks, HookGlobs},
 };
 
 /// What a group is to have.
@@ -81,9 +81,11 @@ impl Step {
     }
 }
 
-/// A hook of this name is ours: the rule of the service (`triage/hook_claim.rs`).
+/// A hook of this name is ours. With the prefix of the service's default rule (`triage/hook_claim.rs`): by that rule. Another prefix was
+/// chosen by the user, and only names that `enroll` itself would give with it count: `drain` and `drain-…`, but not somebody's `drainage`.
 pub(super) fn is_ours(prefix: &str, name: &HookName) -> bool {
-    name.as_str().starts_with(prefix)
+    let rest = name.as_str().strip_prefix(prefix);
+    rest.is_some_and(|rest| prefix == triage::OUR_PREFIX || rest.is_empty() || rest.starts_with('-'))
 }
 
 /// What is to be done for a group with these hooks.
@@ -235,6 +237,13 @@ mod tests {
             let group = GroupHooks::from([("sundown-x".into(), Transition::Terminating), (hook.clone(), Transition::Terminating)]);
             let completed = HookGlobs::default().completed(&group, Transition::Terminating);
             assert_eq!(is_ours("sundown", &hook), completed.contains(&hook), "{name}");
+        }
+    }
+
+    #[test]
+    fn with_a_prefix_of_the_users_own_only_the_names_that_enroll_gives_are_ours() {
+        for (name, expected) in [("drain", true), ("drain-terminate", true), ("drainage-logs", false), ("drain_logs", false), ("my-drain", false)] {
+            assert_eq!(is_ours("drain", &name.into()), expected, "{name}");
         }
     }
 

@@ -208,7 +208,11 @@ impl Foreman {
         }
         if let Some(node) = node {
             self.takeover.confirmed.read(node);
-            self.see_confirmed(node);
+            // An answer that is older than what the drain has seen since would show a deleted record once more.
+            let is_outdated = self.courses.get(name).is_some_and(|course| course.node.uid == node.uid && node.is_older_than(&course.node));
+            if !is_outdated {
+                self.see_confirmed(node);
+            }
         }
         // Changes that the index showed during the read were not processed yet.
         if let Some(newer) = self.term.nodes.get(name).filter(|known| node.is_some_and(|node| node.is_older_than(known))) {

@@ -1,8 +1,10 @@
 //! The life of a record.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use sundown::sim::{
-    aws::{HookResult, SpotAction},
+    aws::{HookResult, HookSpec, SpotAction},
     kube::{Fault, Match, PodShape, Rule},
 };
 
@@ -312,12 +314,41 @@ async fn a_record_that_is_deleted_twice_ends_the_drain_as_a_release_does() {
     assert!(between(asked, completed) < 1.0);
     scene.stage.pass(10).await;
     assert_eq!(scene.records("restored"), 1.0, "the record is not written back again");
-    let record = annotation(&scene, 0, RECORD).unwrap_or_default();
-    assert!(!record.contains("terminate-hook"), "only the end of the instance is news: {record}");
+    let record = scene.stage.record(&scene.instances[0]).unwrap();
+    assert_eq!(record["released"]["outcome"], "released", "the drain is not taken up again: {record}");
     assert!(scene.is_there("web-0"));
     assert_eq!(scene.sundown.metric("drains_total{end=\"released\"}"), 1.0);
     assert!(scene.stage.is_cordoned(&scene.instances[0]), "the instance goes");
     scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_that_a_second_deletion_ended_is_not_taken_up_again_by_the_next_leader() {
+    let scene = Scene::hooked(617, 3, &[]).await;
+    // EKS answers its own hook later, so the instance stays.
+    scene.stage.world.aws.put_hook("asg", HookSpec::terminating("Terminate-LC-Hook").heartbeat_timeout(Duration::from_secs(600)));
+    scene.pod(0, "web-0", PodShape { stuck: true, ..graceful(60, 50) });
+    scene.stage.pass(5).await;
+    let standby = scene.stage.start("sundown-1", &[]);
+    scene.stage.pass(5).await;
+    scene.terminate(0).await;
+    scene.stage.pass(3).await;
+    annotate(&scene, 0, RECORD, None);
+    scene.stage.until(10, "it is written back", || annotation(&scene, 0, RECORD).is_some()).await;
+    scene.stage.pass(3).await;
+    annotate(&scene, 0, RECORD, None);
+    let ours = || scene.stage.actions(&scene.instances[0]).iter().any(|a| a.hook == "drain" && a.end.is_some());
+    scene.stage.until(10, "our hook is completed", ours).await;
+    scene.stage.pass(2).await;
+    scene.pod(0, "late-0", graceful(60, 50));
+    scene.sundown.end();
+    scene.stage.pass(60).await;
+    assert_eq!(standby.metric("leader"), 1.0);
+    assert!(scene.stage.record(&scene.instances[0]).unwrap()["released"].is_object());
+    assert!(scene.stage.removals().iter().all(|(pod, ..)| pod != "late-0"), "{:?}", scene.stage.removals());
+    scene.stage.check();
+    standby.stop().await;
+    scene.stage.end_unjudged();
 }
 
 #[tokio::test(start_paused = true)]
