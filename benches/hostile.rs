@@ -110,10 +110,10 @@ fn evictions<'a>(requests: &'a [Request], namespace: &str) -> BTreeSet<&'a str> 
     requests.iter().filter(|r| is_eviction(r, namespace)).map(|r| r.name.as_str()).collect()
 }
 
-/// Connections to the port of the probes, each from an address of its own, that send nothing. Who is thrown out comes again.
+/// Connections to the port of the probes, each from an address of its own, that send nothing. A client whose connection is closed connects again.
 const SILENT: usize = 500;
 const AGAIN: Duration = Duration::from_secs(1);
-/// How often is probed, and how long it rests between two probes.
+/// The number of probes, and the pause between two of them.
 const PROBES: usize = 300;
 const REST: Duration = Duration::from_millis(20);
 

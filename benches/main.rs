@@ -1,6 +1,6 @@
 //! The figures of `docs/benchmarks.md`, each with its baseline measured in the same run.
 //!
-//! `benches/run` measures all of them (an hour), `benches/run NAME…` those whose name or group begins so,
+//! `benches/run` measures all of them (an hour), `benches/run NAME…` those whose name or group starts with NAME,
 //! `benches/run --list` names them. Each measured figure is printed as a line of JSON and written into
 //! `docs/figures`; a table comes last. `--once` makes one run where otherwise several count, and writes
 //! nothing. The exit code is 1 when a figure misses a bar, and 3 when a baseline is worse than what any idle

@@ -188,7 +188,7 @@ struct Keeper {
     last: Option<Lease>,
     said: Said,
     under_way: Option<BoxFuture<'static, Answer>>,
-    /// What the lease is not given up before.
+    /// The writes in flight: the lease is given up only when none is left.
     writes: UnderWay,
     on_turn: OnTurn,
 }
@@ -253,8 +253,8 @@ impl LeaseKeeper {
         self.trouble.clone()
     }
 
-    /// Whether this process writes nothing although nobody else leads as far as it knows: it could not renew its lease in time and has
-    /// not seen another holder since, or it is about to give the lease up and its last writes are under way.
+    /// Whether this process may not write although, as far as it knows, no other process leads: it could not renew its lease in time
+    /// and has not seen another holder since, or it is about to give the lease up and its last writes are under way.
     #[must_use]
     pub fn stranded(&self) -> watch::Receiver<bool> {
         self.guard.stranded.clone()
@@ -266,8 +266,9 @@ impl LeaseKeeper {
         self.guard.clone()
     }
 
-    /// Gives the lease up once, when no write of this process is under way, so that another may have it, and bids from now on only for one that has been free for this long: for a
-    /// process whose own node drains, or that reaches no queue. Again and again it changes nothing.
+    /// Gives the lease up once, when no write of this process is under way, so that another process can take it. From now on this
+    /// process bids only for a lease that has been free for `bid_again_after`. For a process whose own node drains, or that reaches no
+    /// queue. Further calls change nothing.
     pub fn yield_lease(&self, bid_again_after: Duration) {
         self.tell(Input::Yield(bid_again_after));
     }

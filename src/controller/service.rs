@@ -85,7 +85,7 @@ struct LeaderGate(WriteGuard);
 
 impl Gate for LeaderGate {
     fn permit(&self, target: Target) -> Option<WritePermit> {
-        // The Lease is not held back for an Event: the recorder waits for its own.
+        // Giving the Lease up does not wait for Events: the recorder waits for its own requests.
         if target == Target::Event { self.0.time_left().map(WritePermit::within) } else { self.0.permit() }
     }
 }
@@ -353,9 +353,9 @@ impl Leading {
         Self { term, inlet: inlet.clone() }
     }
 
-    /// Ends the term of a process that stops: nothing is received any more and no write begins. What is left is the intake, which
-    /// has messages to give back, and the heartbeats, which go on while the last writes are under way. They do no harm should
-    /// another process lead by then.
+    /// Ends the term of a process that stops: it receives no more messages and begins no write. It returns the intake, which has
+    /// messages to give back, and the heartbeats, which go on while the last writes are under way. Heartbeats do no harm if another
+    /// process leads by then.
     fn end(self) -> (Option<IntakeHandle>, Hooks) {
         let handle = self.stop_receiving();
         let hooks = self.term.strand();

@@ -129,9 +129,9 @@ impl Machine {
         self.closing.is_some()
     }
 
-    /// As far as this process knows, nobody else leads, and it may write nothing; but what does no
-    /// harm when two do it may go on. It lost its lease only because it could not renew it in time
-    /// and has not seen another holder since, or it is closing.
+    /// As far as this process knows, no other process leads, but it may not write. It may go on with
+    /// what two processes can do at once without harm (heartbeats). Either it lost its lease only
+    /// because it could not renew it in time, and has not seen another holder since, or it is closing.
     #[must_use]
     pub const fn is_stranded(&self) -> bool {
         self.is_stranded || self.is_closing()

@@ -189,7 +189,8 @@ impl BeatSchedule {
 
     /// AWS has ended the action by this moment, whatever was answered: its start and the hook's
     /// GlobalTimeout, 48 h where that is not described. A heartbeat that was accepted later shows that
-    /// the time of the event was wrong: then it counts from when the action came to us.
+    /// the time of the event was wrong: then the timeout counts from when this process received or took
+    /// over the action.
     #[must_use]
     pub fn ends_by(&self) -> Moment {
         let (Start::Received(seen) | Start::TakenOver { at: seen, .. }) = self.start;

@@ -6,33 +6,33 @@
 //! | AWS says | then |
 //! | --- | --- |
 //! | the instance is in the group, in a wait state of the hook's transition | [`Next::Complete`] |
-//! | anything else of the instance, asked after the action's end | [`Next::Over`] |
-//! | anything else of the instance, the first time | [`Next::Prove`], and ask again in 15 s: a heartbeat tells whether the action is over |
-//! | anything else of the instance, for less than a minute | [`Next::Ask`] again in 15 s |
-//! | anything else of the instance, for a minute | [`Next::Doubt`]: report it, and ask again in 5 min |
-//! | anything else of the instance, after that | [`Next::Ask`] again in 5 min |
+//! | the instance does not wait; asked after the action's end | [`Next::Over`] |
+//! | the instance does not wait; the first time | [`Next::Prove`]: send a heartbeat, which shows whether the action is over, and ask again in 15 s |
+//! | the instance does not wait; for less than a minute | [`Next::Ask`] again in 15 s |
+//! | the instance does not wait; for a minute | [`Next::Doubt`]: report it, and ask again in 5 min |
+//! | the instance does not wait; after that | [`Next::Ask`] again in 5 min |
 //! | the question is forbidden, asked after the action's end | [`Next::Over`] |
 //! | the question is forbidden | [`Next::CompleteUnseen`] |
-//! | nothing, after a reported doubt, asked after the action's end | [`Next::Over`] |
-//! | nothing, after a reported doubt | [`Next::Ask`] again in 5 min: AWS's last answer stands |
-//! | nothing, for less than 30 s | [`Next::Ask`] again in 2 s |
-//! | nothing, for 30 s or more, asked after the action's end | [`Next::Over`] |
-//! | nothing, for 30 s or more | [`Next::CompleteUnseen`] |
+//! | no answer, after a reported doubt, asked after the action's end | [`Next::Over`] |
+//! | no answer, after a reported doubt | [`Next::Ask`] again in 5 min: AWS's last answer still counts |
+//! | no answer, for less than 30 s | [`Next::Ask`] again in 2 s |
+//! | no answer, for 30 s or more, asked after the action's end | [`Next::Over`] |
+//! | no answer, for 30 s or more | [`Next::CompleteUnseen`] |
 //!
-//! The action's end is the moment at which AWS has ended it whatever was answered
+//! By the action's end AWS has ended it, even if heartbeats and completions failed
 //! ([`super::BeatSchedule::ends_by`]).
 
 use std::time::Duration;
 
 use crate::domain::{Moment, MomentExt, seconds};
 
-/// For this long no answer is waited for.
+/// After this long without an answer, Sundown stops waiting for one.
 const NO_ANSWER: Duration = seconds(30);
 /// The pause after a question without an answer.
 const ASK_SOON: Duration = seconds(2);
 /// The pause after the answer that the instance does not wait.
 const ASK_LATER: Duration = seconds(15);
-/// For this long that answer may be AWS's own delay. After that it is reported.
+/// For this long, that answer may be a delay within AWS. After that, Sundown reports it.
 const DELAY: Duration = seconds(60);
 /// The pause after that answer once it was reported.
 const ASK_SELDOM: Duration = Duration::from_mins(5);
@@ -61,7 +61,8 @@ pub enum Next {
     CompleteUnseen,
     /// Ask again at this moment.
     Ask(Moment),
-    /// The same, and send a heartbeat now: most likely the action is over, which its answer tells.
+    /// The same as `Ask`, and send a heartbeat now: its answer shows whether the action is over, as is
+    /// likely.
     Prove(Moment),
     /// The same as `Ask`, and report that the record names an action for which the instance does not wait.
     Doubt(Moment),
@@ -76,7 +77,7 @@ pub struct Confirmation {
     unanswered: Option<Moment>,
     /// Since when AWS says that the instance does not wait.
     waits_not: Option<Moment>,
-    /// That was reported.
+    /// Sundown has reported that the instance does not wait.
     is_doubted: bool,
     /// Until when the action may be completed without another question.
     good_until: Option<Moment>,

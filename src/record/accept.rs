@@ -26,9 +26,9 @@ pub struct AcceptOptions {
     /// When the drain of an open record ends at the latest, as whoever drains it derives it; `None`: not known here, or nothing
     /// ends it.
     pub rules: Option<Moment>,
-    /// `--deadline-margin`: how long before the machine goes pods are to be gone. `rules` is shortened by it.
+    /// `--deadline-margin`: how long before the instance ends its pods must be gone. `rules` is earlier by this margin.
     pub margin: Duration,
-    /// The same of a spot notice.
+    /// `--spot-deadline-margin`: the same for a spot notice.
     pub spot_margin: Duration,
     /// Whose marks are written beside ours.
     pub compat: Option<Compat>,
@@ -58,7 +58,7 @@ impl Default for AcceptOptions {
 }
 
 impl AcceptOptions {
-    /// When pods are to be gone on account of an interruption of this kind, whose machine goes at `end`.
+    /// When pods must be gone because of an interruption of this kind, whose instance ends at `end`.
     fn forces(&self, kind: Option<Kind>, end: Moment) -> Moment {
         end.minus(if kind == Some(Kind::Spot) { self.spot_margin } else { self.margin })
     }
@@ -234,8 +234,9 @@ impl Newcomer {
         !self.is_told_by(record) && (self.owes_a_new_hook(record) || self.ends_sooner(record, options))
     }
 
-    /// It would end the drain, or force pods, sooner than anything else: of two machines' ends the later one may have the greater margin. In
-    /// doubt it would: one that joins for nothing costs a PATCH, one that is thrown away may cost the pods their time.
+    /// It would end the drain, or force pods, sooner than anything in the record. Both are compared, because the later of two ends may have
+    /// the larger margin. In doubt it is `true`: an interruption that joins for nothing costs a PATCH, one that is dropped may cost the pods
+    /// their time.
     fn ends_sooner(&self, record: &Record, options: &AcceptOptions) -> bool {
         let now = self.taken.accepted;
         let mut held = record.taken(&self.instance);

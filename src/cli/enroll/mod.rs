@@ -119,7 +119,7 @@ struct Row {
     done: bool,
 }
 
-/// What to know of the other hooks of a group, for programs.
+/// A remark on the other hooks of a group, for `-o json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Note {
     group: GroupName,

@@ -56,7 +56,7 @@ fn named(options: &ConnectOptions) -> String {
     file + &context
 }
 
-/// A shorter time limit would be written as 0 ms, which the API server takes for none.
+/// The shortest time limit of a write. A shorter one would be sent as 0 ms, which the API server reads as no limit.
 const SHORTEST_WRITE: Duration = Duration::from_millis(1);
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -121,9 +121,9 @@ pub enum Lane {
 
 /// Says whether anything may be written now. Asked when the request is about to leave, after it has waited for its slot.
 pub trait Gate: Send + Sync + 'static {
-    /// The right to make one write, and how long it may take: it must be over before another leader
-    /// may begin. It is held until the write is over. `None`: nothing may be written. (What concerns
-    /// the Lease does not pass here.)
+    /// Permits one write, for a limited time: the write must end before another leader may begin. The
+    /// caller holds the permit until the write has ended. `None`: no write is allowed. (Writes of the
+    /// Lease do not pass this gate.)
     fn permit(&self, target: Target) -> Option<WritePermit>;
 }
 
@@ -221,15 +221,15 @@ impl Cluster {
     /// Sends a request (its URI without scheme and host) and reads the whole answer. `object` is for people.
     ///
     /// A write ends before another leader may begin, at the server too: it carries its deadline as `timeout`, because a server goes
-    /// on with a request whose client has given up. For the same reason a write of a Node or a pod goes on when nobody waits for
-    /// this future any more, and is awaited by whoever holds the gate.
+    /// on with a request whose client has given up. For the same reason a write of a Node or a pod continues when its caller drops
+    /// this future. Its permit is held until it has ended.
     ///
     /// Errs with [`Problem::Unreachable`] when no slot came free or no answer came within the deadline.
     pub async fn call(&self, target: Target, lane: Lane, object: &str, request: Request<Vec<u8>>) -> Result<Bytes, ClusterError> {
         self.call_within(Duration::MAX, target, lane, object, request).await
     }
 
-    /// The same for a request that has less time than others, the wait for its slot included. The server is told so.
+    /// [`Self::call`] with a time limit of its own, which includes the wait for a slot. The server gets the same limit.
     pub(super) async fn call_within(
         &self,
         limit: Duration,

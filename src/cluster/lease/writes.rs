@@ -1,4 +1,4 @@
-//! Which writes may leave, and which are under way.
+//! Which writes may be sent, and which are under way.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,11 +9,11 @@ use crate::{
     domain::{Moment, MomentExt, seconds},
 };
 
-/// A request that is given up this long before another process may lead has time for its way to the
-/// server.
+/// How long a request may take to reach the server: a write times out this long before another
+/// process may lead.
 const ON_THE_WAY: Duration = seconds(1);
 
-/// Says whether this process may write now. Checked before each write, to whomever.
+/// Says whether this process may write now. Checked before each write, to Kubernetes and to AWS.
 #[derive(Debug, Clone)]
 pub struct WriteGuard {
     pub(super) clock: Clock,
@@ -56,8 +56,8 @@ impl WriteGuard {
     }
 }
 
-/// The right to make one write. To be held until the write is answered or can have no effect any
-/// more.
+/// The right to make one write. The caller holds it until the write is answered or can no longer
+/// have an effect.
 #[derive(Debug)]
 pub struct WritePermit {
     limit: Duration,
@@ -65,7 +65,7 @@ pub struct WritePermit {
 }
 
 impl WritePermit {
-    /// A right that no lease waits for.
+    /// A permit that the lease does not wait for.
     #[must_use]
     pub const fn within(limit: Duration) -> Self {
         Self { limit, _counted: None }
@@ -100,7 +100,7 @@ impl UnderWay {
 
     /// Waits until none is under way.
     pub(super) async fn none(&self) {
-        // Its sender lives as long as `self`.
+        // This cannot fail: the sender lives as long as `self`.
         drop(self.0.subscribe().wait_for(|count| *count == 0).await);
     }
 }

@@ -25,7 +25,7 @@ impl Foreman {
         self.step(&node.name, Input::Release);
     }
 
-    /// A person ended the drain of a node in another way than by its annotation: the same follows. `why`: for the log.
+    /// Ends the drain of a node as the release annotation does. `why`: the line for the log.
     pub(super) fn end_by_hand(&mut self, node: &Node, why: &'static str) {
         let Some(course) = self.courses.get_mut(&node.name) else { return };
         if course.drain.is_some() {

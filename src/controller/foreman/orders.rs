@@ -27,7 +27,7 @@ impl Foreman {
         let (term, node) = (self.term.clone(), node.clone());
         self.term.spawn(async move {
             let answer = match &order {
-                // One without an answer when its pod is to be deleted is given up, by the server too.
+                // An eviction without an answer times out before its pod must be deleted, at the server too.
                 Order::Evict { pod, uid, grace } => term.cluster.evict_within(patience, pod, uid, *grace).await,
                 Order::Delete { pod, uid, grace, why } => match why {
                     DeleteWhy::Forced => {

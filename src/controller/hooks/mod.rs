@@ -106,8 +106,8 @@ impl Hooks {
         self.standing.metrics.set_hooks_owed(0);
     }
 
-    /// This process writes no more, and nobody else is known to lead: what was owed is beaten on, and nothing is completed but what is
-    /// on its way. See `docs/adr/0010-heartbeats-go-on-while-nobody-leads.md`.
+    /// This process may no longer write, and no other process is known to lead. Heartbeats for open actions go on. Only completions that
+    /// are already under way go on. See `docs/adr/0010-heartbeats-go-on-while-nobody-leads.md`.
     pub(super) fn strand(&self) {
         let mut book = self.book();
         book.tell_all(|| Order::Strand);

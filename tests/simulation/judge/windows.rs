@@ -14,9 +14,10 @@ use super::story::{Story, interruptions};
 const WITHOUT_LEADER: Duration = Duration::from_secs(20);
 
 impl Story<'_> {
-    /// When the last window of an action began, as a leader may assume that took its drain over. It does not know which heartbeats of its
-    /// predecessor were accepted. It learns it with the first one of its own; if that fails, it counts on no more than this: an accepted
-    /// heartbeat one interval before its predecessor ended, or none since the event if that can be. Two thirds of the window must be over.
+    /// The times at which the last window of an action may have begun, as far as a leader knows that took its drain over. This leader does
+    /// not know which heartbeats of its predecessor AWS accepted, until AWS accepts one of its own. If its first one fails, it assumes that the
+    /// last accepted heartbeat was one interval before its predecessor ended, or that none was accepted since the event, if that is possible.
+    /// Only windows count of which two thirds are over.
     pub fn assumed_windows(&self, action: &ActionReport, now: Timestamp) -> impl Iterator<Item = Timestamp> {
         let object = format!("{}/{}/{}", action.group, action.hook, action.instance);
         let all = self.evidence.calls.iter().filter(|c| c.api == "autoscaling:RecordLifecycleActionHeartbeat");

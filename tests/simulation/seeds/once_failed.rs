@@ -1,6 +1,6 @@
 //! Seeds that once broke a promise. Every run of the tests plays them.
 //!
-//! A seed comes here with the change that cures it; `docs/simulation.md` has its cause.
+//! Add a seed together with the change that fixes it, and its cause to `docs/simulation.md`.
 
 /// Each with the promise that it broke.
 pub const ONCE_FAILED: &[(u64, &str)] = &[

@@ -23,13 +23,13 @@ fn variable(name: &str) -> Option<u64> {
     Some(value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
 }
 
-/// A seed that no run has played: each second has a thousand of its own, far above those of pages.
+/// A seed that no run has played: each second has a thousand seeds of its own, far above those that pages name.
 #[allow(clippy::disallowed_methods, reason = "new seeds come from the time of day")]
 fn new_seed() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() * 1_000
 }
 
-/// Writes past the capture of the test harness: what was played is of interest where all is well.
+/// Writes past the capture of the test harness, so that a run that passes also shows what it played.
 fn report(text: &str) {
     std::io::stdout().write_all(format!("\n{text}\n").as_bytes()).unwrap();
 }
