@@ -19,6 +19,7 @@ mod audit;
 mod budgets;
 mod checking;
 mod cluster;
+mod comebacks;
 mod draining;
 mod failing;
 mod hands;

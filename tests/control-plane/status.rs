@@ -29,7 +29,7 @@ async fn reader(stage: &Stage) -> std::path::PathBuf {
 }
 
 /// `kubectl sundown ...`, where a link of that name is in the PATH.
-async fn kubectl_sundown(stage: &Stage, kubeconfig: &std::path::Path, words: &[&str]) -> Said {
+pub async fn kubectl_sundown(stage: &Stage, kubeconfig: &std::path::Path, words: &[&str]) -> Said {
     let folder = stage.cluster.folder.path();
     let link = folder.join("kubectl-sundown");
     if !link.exists() {
