@@ -60,9 +60,14 @@ enum Written {
     Reopened,
 }
 
-/// When a release may complete: later with `--complete-delay`, sooner when there is nothing left to wait for.
+/// A release that waits or runs.
 #[derive(Debug)]
-pub(super) struct Completing(watch::Sender<Due>);
+pub(super) struct Completing {
+    /// When it may complete: later with `--complete-delay`, sooner when there is nothing left to wait for.
+    due: watch::Sender<Due>,
+    /// The lifecycle actions that the drain owed when the release began.
+    owed: BTreeSet<OwedHook>,
+}
 
 /// When a release may complete.
 #[derive(Debug, Clone, Copy)]
@@ -76,7 +81,7 @@ struct Due {
 impl Completing {
     /// At this moment at the latest.
     pub(super) fn not_after(&self, at: Moment) {
-        self.0.send_if_modified(|due| {
+        self.due.send_if_modified(|due| {
             let sooner = at < due.at;
             due.at = at.min(due.at);
             sooner
@@ -85,12 +90,18 @@ impl Completing {
 
     /// It waits for other Nodes that claim the instance.
     pub(super) fn is_held(&self) -> bool {
-        self.0.borrow().is_held
+        self.due.borrow().is_held
     }
 
     /// No other Node that claims the instance is drained any more.
     pub(super) fn let_go(&self) {
-        self.0.send_modify(|due| due.is_held = false);
+        self.due.send_modify(|due| due.is_held = false);
+    }
+
+    /// The drain owed this lifecycle action when the release began. An action that joined later is completed once the release reads it in
+    /// the record.
+    pub(super) fn covers(&self, owed: &OwedHook) -> bool {
+        self.owed.contains(owed)
     }
 }
 
@@ -132,7 +143,8 @@ pub(super) fn start(term: &Term, course: &Course, outcome: &Outcome, shared: BTr
     let delayed = matches!(outcome, Outcome::Empty) && !release.owed.is_empty();
     let delay = if delayed { term.config.drain.complete_delay } else { Duration::ZERO };
     let by = term.clock.now().plus(delay).min(course.limits.end_at.unwrap_or(Moment::MAX));
-    let (completing, told) = watch::channel(Due { at: by, is_held });
+    let owed = release.owed.iter().cloned().collect();
+    let (due, told) = watch::channel(Due { at: by, is_held });
     let clock = term.clock;
     term.spawn(
         async move {
@@ -141,11 +153,17 @@ pub(super) fn start(term: &Term, course: &Course, outcome: &Outcome, shared: BTr
         }
         .instrument(course.span.clone()),
     );
-    Completing(completing)
+    Completing { due, owed }
 }
 
 /// Completes what a Node owed that went before this term.
 pub(super) fn of_departed(term: &Term, gone: &Departure) {
+    let owed = term.owed(&gone.record, &gone.instance);
+    of_deleted(term, gone, owed);
+}
+
+/// Completes these lifecycle actions of a Node that was deleted.
+pub(super) fn of_deleted(term: &Term, gone: &Departure, owed: Vec<OwedHook>) {
     let release = Release {
         term: term.clone(),
         name: gone.node.name.clone(),
@@ -153,7 +171,7 @@ pub(super) fn of_departed(term: &Term, gone: &Departure) {
         instance: gone.instance.clone(),
         record: gone.record.clone(),
         taken: term.taken(&gone.record, &gone.instance),
-        owed: term.owed(&gone.record, &gone.instance),
+        owed,
         outcome: Outcome::NodeGone.as_str(),
         node_gone: true,
         put_back: false,

@@ -7,8 +7,8 @@ use tracing::{info, warn};
 use super::{Foreman, hands::say_held, told::named};
 use crate::{
     cluster::{About, EventNote, EventReason, Problem, Severity},
-    controller::{context::Backoff, notices, release},
-    domain::{InstanceId, MomentExt, Node, NodeName, seconds},
+    controller::{context::Backoff, departed::Departure, notices, release},
+    domain::{InstanceId, MomentExt, Node, NodeName, OwedHook, seconds},
     drain::{DispatchInput, Input, NodeCondition, Outcome},
     observe::RecordEvent,
     record::{self, Doubt, OnDeletion, Standing, Trust, VoidReason},
@@ -313,7 +313,25 @@ impl Foreman {
         self.ghosts.insert(course.instance.clone(), (course.record.clone(), until));
         self.step(name, Input::Node(NodeCondition::Deleted));
         // A release that runs goes on by itself; the place is free for a new Node of this name.
+        self.close_deleted(name);
+    }
+
+    /// Forgets the course of a Node that was deleted. Its release completes what the record owed when the release began. An interruption
+    /// that joined later is in the record only, which is deleted with the Node: its lifecycle actions are completed here.
+    fn close_deleted(&mut self, name: &NodeName) {
+        let gone = self.courses.get(name).map(|course| {
+            let is_joined = |owed: &OwedHook| course.completing.as_ref().is_some_and(|release| !release.covers(owed)) && !course.over.contains(owed);
+            let joined = self.term.owed(&course.record, &course.instance).into_iter().filter(is_joined);
+            let (node, instance, record) = (Arc::clone(&course.node), course.instance.clone(), course.record.clone());
+            (Departure { node, instance, record, at: self.term.clock.now() }, joined.collect::<Vec<_>>())
+        });
         self.close(name);
+        let Some((gone, mut joined)) = gone else { return };
+        joined.retain(|owed| self.other_that_owes(owed).is_none());
+        if !joined.is_empty() {
+            info!(node = %name, "A lifecycle action joined a drain that had ended, and the node is gone: it is completed from memory.");
+            release::of_deleted(&self.term, &gone, joined);
+        }
     }
 
     /// What people have done to a node that is being drained.
@@ -422,7 +440,11 @@ impl Foreman {
         if self.courses.get(name).is_none_or(|c| c.node.uid != uid || c.drain.is_some()) {
             return;
         }
-        self.close(name);
+        if node_gone {
+            self.close_deleted(name);
+        } else {
+            self.close(name);
+        }
         self.dirty.insert(name.clone());
         if let Some(node) = self.term.nodes.get(name) {
             // Something may have joined while it was released.

@@ -105,6 +105,33 @@ async fn an_action_that_begins_between_a_completion_and_its_record_is_completed_
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_action_that_joins_a_drain_that_has_ended_is_completed_although_the_node_goes_before_the_record_is_read_again() {
+    let stage = Stage::new(908);
+    let instance = stage.group(1, 60).remove(0);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    let a = stage.begin(&instance);
+    stage.until(5, "the node is cordoned", || stage.is_cordoned(&instance)).await;
+    // The release cannot be written, and what is in the record by then cannot be read.
+    let fails =
+        || Fault::Status { code: 500, reason: "InternalError".to_owned(), message: "etcdserver: request timed out".to_owned(), retry_after: None };
+    stage.world.kube.inject(Rule::next(1, Match::of("patch", "nodes"), fails()));
+    let unreadable = stage.world.kube.inject(Rule::always(Match::of("get", "nodes"), fails()));
+    stage.until(60, "the first is completed", || stage.action_of(&a).end.is_some()).await;
+    stage.pass(3).await;
+    let b = stage.begin(&instance);
+    stage.until(5, "it joins", || stage.record(&instance).unwrap().to_string().contains(&b)).await;
+    stage.until(5, "its message is deleted", || stage.in_queue() == 0).await;
+    stage.world.kube.delete_node(&stage.name_of(&instance));
+    stage.until(20, "the second is completed", || stage.action_of(&b).end.is_some()).await;
+    stage.world.kube.lift(unreadable);
+    stage.pass(30).await;
+    stage.served(&a);
+    stage.served(&b);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_request_that_is_not_taken_is_no_action_that_is_over() {
     let stage = Stage::new(904);
     let instance = stage.group(1, 60).remove(0);
