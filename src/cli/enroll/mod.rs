@@ -54,8 +54,8 @@ pub(super) struct EnrollArgs {
     /// Text that comes along with each event of the hook
     #[arg(long, value_name = "TEXT")]
     metadata: Option<String>,
-    /// What the names of the hooks start with: NAME-terminate, NAME-launch. A hook that is there already and whose name starts with NAME
-    /// is taken for ours
+    /// What the names of the hooks start with: NAME-terminate, NAME-launch. Hooks that are there already and are called NAME or
+    /// NAME-… count as Sundown's own; for `sundown` every hook whose name starts with it does
     #[arg(long, value_name = "NAME", default_value = "sundown", value_parser = hook_name)]
     hook_name: String,
     /// Remove the hooks. Refused for a group while an instance of it waits: deleting a hook ends the wait, a termination by CONTINUE, a
