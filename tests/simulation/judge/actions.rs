@@ -185,7 +185,11 @@ impl Judge<'_> {
             let lost = evidence.calls.iter().filter(|c| SIGNS.contains(&c.api.as_str()) && c.object == object && c.outcome == Outcome::LostAfter);
             let successors = if evidence.terms.calm { 0 } else { evidence.lives.len().saturating_sub(1) + evidence.thefts };
             let untold = usize::from(end.by.is_empty() || !is_us(&end.by));
-            let allowed = lost.count() + successors + untold;
+            // The queue may lose a deletion and deliver a message again. Where AWS ended the action by itself, no record tells that it is
+            // over, and each delivery costs one call to find that out.
+            let after = evidence.deletions.iter().filter(|d| d.at >= end.at && d.body.contains(&action.token));
+            let deliveries: usize = after.map(|d| d.receive_count as usize).sum();
+            let allowed = lost.count() + successors + untold * deliveries.max(1);
             if action.late_calls.len() > allowed {
                 let late: Vec<f64> = action.late_calls.iter().map(|at| at.duration_since(end.at).as_secs_f64()).collect();
                 let what = format!("{object} was called for {late:?} s after its end ({:?}), and {allowed} times could be explained", end.verdict);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use sundown::sim::{
-    aws::{ActionEnd, HookResult, SpotAction, Verdict},
+    aws::{ActionEnd, Deletion, HookResult, SpotAction, Verdict},
     kube::{BudgetSpec, Entry, Fact, PodRef, PodShape, PodSpec},
 };
 
@@ -195,6 +195,17 @@ async fn a_call_after_the_completion_is_seen_and_one_after_a_lost_answer_is_not(
     assert_eq!(judge_any(&evidence, &[]), Vec::<String>::new(), "one that was on its way when AWS ended it");
     evidence.actions[0].late_calls.push(evidence.ended);
     breaks(&judge_any(&evidence, &[]), "after its end");
+    // The message came twice more after the end; a message of another action explains nothing.
+    let token = evidence.actions[0].token.clone();
+    let first = evidence.deletions.iter().find(|d| d.body.contains(&token)).unwrap().clone();
+    let repeated = |body: &str| {
+        let mut evidence = evidence.clone();
+        let (at, body) = (evidence.ended, std::sync::Arc::<str>::from(body));
+        evidence.deletions.extend([1, 2].map(|n| Deletion { at, body: body.clone(), receive_count: n, ..first.clone() }));
+        judge_any(&evidence, &[])
+    };
+    assert_eq!(repeated(&first.body), Vec::<String>::new(), "each delivery costs one call to find out");
+    breaks(&repeated(&first.body.replace(&token, "another-token")), "after its end");
 }
 
 #[tokio::test(start_paused = true)]

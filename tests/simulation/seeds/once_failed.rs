@@ -5,6 +5,7 @@
 /// Each with the promise that it broke.
 pub const ONCE_FAILED: &[(u64, &str)] = &[
     (700_188, "a message was deleted before its intent was durable"),
+    (700_424, "an action was called for after its end"),
     (700_494, "an accepted drain asked no pod to go"),
     (700_620, "a message was deleted before its intent was durable"),
     (701_081, "a message was deleted before its intent was durable"),
