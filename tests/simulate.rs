@@ -241,6 +241,10 @@ fn a_scenario_that_makes_no_sense_is_refused_with_the_reason() {
         ("print", flags("[--print-config]"), "flags: --print-config has no effect in a simulation"),
         ("logs", flags("[--log-level, debug]"), "flags: --log-level has no effect in a simulation"),
         ("metrics", flags("[\"--metrics-listen=127.0.0.1:9\"]"), "flags: --metrics-listen has no effect in a simulation"),
+        ("help", flags("[--help]"), "flags: --help has no effect in a simulation"),
+        ("dead letters", flags("[\"--dlq-url=https://sqs.eu-west-1.amazonaws.com/1/d\"]"), "flags: --dlq-url has no effect in a simulation"),
+        ("pod", flags("[--pod-name=sundown-0]"), "flags: --pod-name has no effect in a simulation"),
+        ("lease", flags("[--lease-namespace=nowhere]"), "flags: --lease-namespace has no effect in a simulation"),
         ("again", flags("[--cluster-name=x]"), "flags: --cluster-name is given by the simulation"),
     ];
     for (name, text, why) in cases {
@@ -255,6 +259,39 @@ fn a_scenario_that_makes_no_sense_is_refused_with_the_reason() {
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(said, "sundown: cannot read the scenario /nowhere/at-all.yaml: No such file or directory (os error 2)\n", "the cause once");
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error_and_a_closed_pipe_is_none() {
+    let file = scenario("full", "{ name: n, groups: [{ name: g, nodes: 2, spot: true }], events: [{ at: 5s, spot: { group: g, count: 1 } }] }");
+    for output in ["text", "json"] {
+        let simulate = || {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_sundown"));
+            command.args(["simulate", "-o", output, "--scenario", file.to_str().unwrap()]).stderr(std::process::Stdio::piped());
+            command
+        };
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let said = simulate().stdout(full).output().unwrap();
+        let errors = String::from_utf8_lossy(&said.stderr);
+        assert!(said.status.code() == Some(1) && errors.contains("No space left on device"), "{output}: {errors}");
+        let mut child = simulate().stdout(std::process::Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{output}");
+    }
+}
+
+/// The lines of README's sample that are no ellipsis are lines of what `sundown simulate` prints.
+#[test]
+fn the_readme_shows_what_is_printed() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let sample = page.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let printed = String::from_utf8(simulate(&[], &[]).stdout).unwrap();
+    let lines: Vec<_> = printed.lines().collect();
+    let shown: Vec<_> = sample.lines().filter(|line| line.trim() != "...").collect();
+    assert!(shown.len() > 10, "{sample}");
+    for line in shown {
+        assert!(lines.contains(&line), "README shows a line that is not printed: {line}\nPrinted:\n{printed}");
+    }
 }
 
 #[test]

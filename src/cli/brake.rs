@@ -17,7 +17,7 @@ use crate::{
     },
     config::{KubeArgs, LeaseArgs},
     controller::{Clock, Random, Spawner},
-    domain::{InstanceId, Node, NodeName, PAUSE, RELEASE},
+    domain::{Node, NodeName, PAUSE, RELEASE},
     record::{self, Standing},
 };
 
@@ -65,13 +65,8 @@ pub(super) fn pause(args: PauseArgs, on: bool) -> anyhow::Result<ExitCode> {
         let client = connect_kube(&args.kube).await?;
         if let Some(node) = args.node {
             let found = read(&client, &name(&node)?).await?;
-            let node = &found.name;
-            annotate(client, node, PAUSE, if on { Some("true") } else { None }).await?;
-            if on && refusal(&found).is_some() {
-                say(&format!("{node} is not being drained. Its next drain will wait until `sundown resume {node}`."));
-            } else {
-                say(&format!("The drain of {node} is {word}."));
-            }
+            annotate(client, &found.name, PAUSE, if on { Some("true") } else { None }).await?;
+            say(&of_node(&found, on));
             return Ok(());
         }
         let unchanged = || format!("the drains are as they were ({LOOK_AT})");
@@ -83,6 +78,19 @@ pub(super) fn pause(args: PauseArgs, on: bool) -> anyhow::Result<ExitCode> {
         say(&format!("All drains are {word}{already} (Lease {}/{}).", place.namespace, place.name));
         Ok(())
     })
+}
+
+/// What the command has come to for one node, which is as it was before.
+fn of_node(found: &Node, on: bool) -> String {
+    let node = &found.name;
+    match (on, refusal(found).is_some(), found.paused()) {
+        (true, false, _) => format!("The drain of {node} is paused."),
+        (true, true, _) => format!("{node} is not being drained. Its next drain will wait until `sundown resume {node}`."),
+        (false, false, true) => format!("The drain of {node} is resumed."),
+        (false, false, false) => format!("The drain of {node} was not paused by itself. If all drains are paused, `sundown resume` resumes them."),
+        (false, true, true) => format!("{node} is not being drained. Its next drain will not wait."),
+        (false, true, false) => format!("{node} is not being drained and was not paused, so there was nothing to resume."),
+    }
 }
 
 pub(super) fn release(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
@@ -100,18 +108,20 @@ pub(super) fn release(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// The node of this name, or of the instance of this ID.
+/// The node of this name, of the instance of this ID, or with this first label of its name.
 async fn read(client: &kube::Client, node: &NodeName) -> anyhow::Result<Node> {
     let (cluster, keep) = (plain(client.clone()), KeepLabels::keys([]));
     if let Some(found) = cluster::read_node(&cluster, &keep, node).await.context(unchanged())? {
         return Ok(found);
     }
-    if node.as_str().parse::<InstanceId>().is_err() {
+    if node.as_str().contains('.') {
+        // Neither the ID of an instance nor the first label of a name.
         bail!("there is no node `{node}`; nothing was changed");
     }
     let nodes = cluster::list_nodes(&cluster, &keep).await.context(unchanged())?;
-    let found = named(&nodes, node.as_str()).and_then(|name| nodes.into_iter().find(|node| node.name == name));
-    found.with_context(|| format!("there is no node of an instance `{node}`; nothing was changed"))
+    let name = named(&nodes, node.as_str()).map_err(|error| anyhow::anyhow!("{error}; nothing was changed"))?;
+    let found = nodes.into_iter().find(|node| node.name == name);
+    found.with_context(|| format!("there is no node `{node}`; nothing was changed"))
 }
 
 /// Why there is no drain of this node; `None`: there is one, or there may be.
@@ -153,4 +163,46 @@ fn name(text: &str) -> anyhow::Result<NodeName> {
 fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<ExitCode> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)?;
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(annotations: &[(&str, &str)], is_tainted: bool) -> Node {
+        let taint = crate::domain::Taint { key: crate::domain::TAINT.to_owned(), value: None, effect: "NoSchedule".to_owned(), time_added: None };
+        Node {
+            name: "n".into(),
+            uid: "n".to_owned(),
+            resource_version: "1".to_owned(),
+            created: None,
+            instance: None,
+            is_elsewhere: false,
+            boot_id: None,
+            unschedulable: is_tainted,
+            taints: is_tainted.then_some(taint).into_iter().collect(),
+            labels: std::sync::Arc::default(),
+            annotations: annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            ready: crate::domain::Ready::True,
+            ready_since: None,
+            dns: None,
+            address: None,
+        }
+    }
+
+    #[test]
+    fn pause_and_resume_say_what_they_have_done_and_that_there_was_nothing_to_do() {
+        for (is_drained, is_paused, on, words) in [
+            (true, false, true, "The drain of n is paused."),
+            (false, false, true, "n is not being drained. Its next drain will wait"),
+            (true, true, false, "The drain of n is resumed."),
+            (true, false, false, "was not paused by itself"),
+            (false, true, false, "n is not being drained. Its next drain will not wait."),
+            (false, false, false, "nothing to resume"),
+        ] {
+            let annotations: &[(&str, &str)] = if is_paused { &[(PAUSE, "true")] } else { &[] };
+            let said = of_node(&node(annotations, is_drained), on);
+            assert!(said.contains(words), "{said} instead of {words}");
+        }
+    }
 }

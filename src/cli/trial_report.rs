@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::words::count as count_of;
 use crate::{
-    controller::{TrialEntry, Would},
+    controller::{TRIAL_BEGINS, TrialEntry, Would},
     domain::{Moment, MomentExt},
 };
 
@@ -49,9 +49,17 @@ pub(super) enum NoTrial {
         /// Why.
         source: std::io::Error,
     },
-    /// A file is of something else.
+    /// A file has nothing in it.
     #[error(
-        "{path} is neither a trial's log nor another log of Sundown ({lines} read); give the file that --trial-log names, or what `kubectl logs` prints of the trial"
+        "{path} is empty: no event came to the trial, or this is not its log; give what `kubectl logs` prints of the trial, which says that it runs"
+    )]
+    Empty {
+        /// Which.
+        path: String,
+    },
+    /// A file is of something else, such as the log of a Sundown that is no trial.
+    #[error(
+        "{path} is not the log of a trial ({lines} read, and none is of a trial); give the file that --trial-log names, or what `kubectl logs` prints of the trial"
     )]
     OfSomethingElse {
         /// Which.
@@ -110,9 +118,7 @@ pub(super) fn main(args: &TrialReportArgs) -> anyhow::Result<ExitCode> {
             if path == "-" { std::io::stdin().read_to_string(&mut text).map(|_| text) } else { std::fs::read_to_string(path) }
         };
         let of_file = read().map_err(|source| NoTrial::Read { path: path.clone(), source })?;
-        if let Some(lines) = lines_of_something_else(&of_file) {
-            return Err(NoTrial::OfSomethingElse { path: path.clone(), lines: count_of(lines, "line") }.into());
-        }
+        demand_a_trial(path, &of_file)?;
         text += &of_file;
         text.push('\n');
     }
@@ -125,12 +131,15 @@ pub(super) fn main(args: &TrialReportArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How many lines a text has that is no log of Sundown at all. An empty one is the log of a trial to which nothing came, and so may be one in which
-/// only the service speaks.
-fn lines_of_something_else(text: &str) -> Option<usize> {
+/// Each file must have a line of a trial, or the line that a trial logs when it starts: to a trial nothing may have come yet.
+fn demand_a_trial(path: &str, text: &str) -> Result<(), NoTrial> {
     let lines: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    let is_ours = |line: &&str| line.contains("\"trial\":") || line.contains("sundown::");
-    (!lines.is_empty() && !lines.iter().any(is_ours)).then_some(lines.len())
+    let is_of_trial = |line: &&str| line.contains("\"trial\":") || line.contains(TRIAL_BEGINS);
+    match lines.len() {
+        0 => Err(NoTrial::Empty { path: path.to_owned() }),
+        _ if lines.iter().any(is_of_trial) => Ok(()),
+        many => Err(NoTrial::OfSomethingElse { path: path.to_owned(), lines: count_of(many, "line") }),
+    }
 }
 
 fn report(text: &str) -> Result<Report, NoTrial> {
@@ -310,19 +319,23 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_log_of_sundown_is_refused_and_a_log_without_events_is_not() {
-        for (text, lines) in [
-            ("", None),
-            ("\n \n", None),
-            (log().as_str(), None),
-            ("2026-01-05T09:00:00Z  INFO sundown::controller::service: Sundown runs.", None),
-            ("{\"a\":1}\n\nb", Some(2)),
-            ("apiVersion: v1", Some(1)),
-        ] {
-            assert_eq!(lines_of_something_else(text), lines, "{text}");
+    fn a_file_without_a_line_of_a_trial_is_refused_and_a_trial_without_events_is_not() {
+        let of_run = "2026-01-05T09:00:00Z  INFO sundown::controller::service: Sundown runs.";
+        let of_trial = format!("{of_run}\n2026-01-05T09:00:00Z  WARN sundown::controller::service: {TRIAL_BEGINS}, but");
+        let of_trial_as_json = format!(r#"{{"level":"WARN","message":"{TRIAL_BEGINS}, but","target":"sundown::controller::service"}}"#);
+        for text in [log(), of_trial, of_trial_as_json, r#"{"trial":2}"#.to_owned()] {
+            assert!(demand_a_trial("f", &text).is_ok(), "{text}");
         }
-        let said = NoTrial::OfSomethingElse { path: "f".to_owned(), lines: count_of(1, "line") }.to_string();
-        assert!(said.contains("f is neither") && said.contains("(1 line read)") && said.contains("--trial-log"), "{said}");
+        for (text, words) in [
+            ("", "f is empty"),
+            ("\n \n", "f is empty"),
+            (of_run, "f is not the log of a trial (1 line read"),
+            ("{\"a\":1}\n\nb", "(2 lines read"),
+            ("apiVersion: v1", "--trial-log"),
+        ] {
+            let said = demand_a_trial("f", text).unwrap_err().to_string();
+            assert!(said.contains(words), "{text}: {said}");
+        }
     }
 
     #[test]

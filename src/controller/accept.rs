@@ -1,6 +1,6 @@
 //! Taking an interruption on: one PATCH of its Node.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tracing::{info, warn};
 
@@ -67,8 +67,22 @@ pub(super) async fn accept(
     sent: Option<Moment>,
     tries: &mut Tries,
 ) -> Option<Accepted> {
+    let _gate = term.gate(&verdict.node.name).await;
+    let _turn = term.accept_turn().await;
+    // Boxed: thousands of accepts that wait for a turn do not reserve the memory of a write.
+    Box::pin(write(term, interruption, verdict, happened, sent, tries)).await
+}
+
+/// The caller must hold the gate of the Node.
+async fn write(
+    term: &Term,
+    interruption: &Interruption,
+    verdict: &triage::Accept,
+    happened: Moment,
+    sent: Option<Moment>,
+    tries: &mut Tries,
+) -> Option<Accepted> {
     let name = verdict.node.name.clone();
-    let _gate = term.gate(&name).await;
     let begun = term.clock.now();
     // The index may have moved on while the gate was waited for; it is never older than what was seen.
     let mut node: Node = match term.nodes.get(&name) {
@@ -204,7 +218,7 @@ fn done(term: &Term, interruption: &Interruption, verdict: &triage::Accept, node
         term.metrics.record(RecordEvent::Written);
     }
     let over = verdict.state.is_some_and(crate::domain::InstanceState::is_over);
-    let outlook = Outlook::of(node, term.is_paused(), over);
+    let outlook = if joins && has_ended(term, node) { Outlook::Ended } else { Outlook::of(node, term.is_paused(), over) };
     let says = outlook.words();
     info!(node = %node.name, instance = %verdict.instance, kind = kind.as_str(), ?lag, joins, "Interruption accepted: {says}.");
     term.note(EventNote {
@@ -214,7 +228,18 @@ fn done(term: &Term, interruption: &Interruption, verdict: &triage::Accept, node
         message: format!("{} of {}: {}", kind.as_str(), verdict.instance, outlook.words()),
     });
     super::notices::accepted(term, interruption, node, &verdict.instance);
-    term.tell(super::foreman::Word::Accepted { node: std::sync::Arc::new(node.clone()), instance: verdict.instance.clone(), over });
+    // The index holds the PATCH's response already. Sharing it saves a copy of the Node for each drain.
+    let indexed = term.nodes.get(&node.name).filter(|indexed| **indexed == *node);
+    let node = indexed.unwrap_or_else(|| Arc::new(node.clone()));
+    term.tell(super::foreman::Word::Accepted { node, instance: verdict.instance.clone(), over });
+}
+
+/// The drain of the open record on this Node is over in this process, which has still to write `released`.
+fn has_ended(term: &Term, node: &Node) -> bool {
+    let record::Standing::Open(record) = record::standing(node, None) else { return false };
+    let Some(accepted) = record.accepted().map(|at| term.skew().to_ours(at)) else { return false };
+    // The report may still be that of the drain before.
+    term.board.report(&node.name).and_then(|report| report.drained).is_some_and(|ended| ended >= accepted)
 }
 
 /// What follows an accept.
@@ -227,6 +252,8 @@ enum Outlook {
     Released,
     /// Nothing runs on the instance any more.
     Over,
+    /// It joins a record whose drain is over and that is not released yet.
+    Ended,
 }
 
 impl Outlook {
@@ -249,6 +276,7 @@ impl Outlook {
             Self::Paused => "cordoned; its drain waits, because it is paused",
             Self::Released => "cordoned; its pods stay, because its release was asked for",
             Self::Over => "cordoned; nothing runs on the instance any more",
+            Self::Ended => "the drain of its node is over, and the release is under way",
         }
     }
 }

@@ -1,8 +1,7 @@
 //! The course of one interruption from its message to a decision: asks what the triage wants to know, and does what it says.
 
-use std::{collections::BTreeSet, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use futures::{StreamExt, stream::FuturesUnordered};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
@@ -12,17 +11,17 @@ use super::{
     context::{Backoff, Term},
     foreman::Word,
     hook_claims,
-    hooks::{First, Proof, Source},
+    hooks::{First, Source},
+    questions::{Learnt, Questions},
     returns::{self, Back},
     trial::{TrialEntry, Would},
 };
 use crate::{
-    aws::LookupError,
     cluster::{About, EventNote, EventReason, Severity},
-    domain::{InstanceFacts, Interruption, Moment, MomentExt, Node, OwedHook, seconds},
+    domain::{Interruption, Moment, MomentExt, Node, OwedHook, seconds},
     observe::MessageOutcome,
     record,
-    triage::{BeatAnswer, GroupAnswer, HookAnswer, HooksAnswer, InstanceAnswer, Knowledge, Question, Reason, Verdict, triage},
+    triage::{Knowledge, Reason, Verdict, triage},
 };
 
 /// What becomes of the message. Of several interruptions in one message the last in this order counts.
@@ -35,21 +34,6 @@ pub(super) enum Fate {
     /// It is to reappear when its visibility timeout is over.
     Leave,
 }
-
-/// What was learnt.
-enum Learnt {
-    Instance(InstanceAnswer),
-    Namesakes(Vec<InstanceFacts>),
-    Group(GroupAnswer),
-    Hook(HookAnswer),
-    Hooks(HooksAnswer),
-    Beat(BeatAnswer),
-    Listed(Moment, Vec<Arc<Node>>),
-    /// Could not be asked; it is tried again after a pause.
-    Nothing,
-}
-
-type Asking = Pin<Box<dyn Future<Output = (Question, Learnt)> + Send>>;
 
 /// One interruption on its way to a decision.
 pub(super) struct Case {
@@ -106,8 +90,7 @@ impl Case {
 
     /// Comes to a decision, however long that takes.
     pub(super) async fn decide(mut self) -> Fate {
-        let mut asking: FuturesUnordered<Asking> = FuturesUnordered::new();
-        let mut asked: BTreeSet<Question> = BTreeSet::new();
+        let mut questions = Questions::default();
         let mut arrivals = self.term.arrivals.subscribe();
         let (mut accepting, mut tries) = (Backoff::up_to(seconds(10)), accept::Tries::default());
         loop {
@@ -124,7 +107,10 @@ impl Case {
                 }
                 return self.accepted(Accepted::Repeat { open });
             }
-            if let Some(fate) = self.returned().await {
+            if self.interruption.goes_into_service()
+                && !self.is_dry()
+                && let Some(fate) = Box::pin(self.returned()).await
+            {
                 return fate;
             }
             self.beat_if_ours();
@@ -135,10 +121,12 @@ impl Case {
                 verdict @ (Verdict::Complete(_) | Verdict::AnswerLaunch(_) | Verdict::Accept(_)) if self.is_dry() => {
                     return self.only_say(&verdict);
                 }
-                Verdict::Complete(owed) => return self.complete(owed, MessageOutcome::Completed).await,
-                Verdict::AnswerLaunch(owed) => return self.complete(owed, MessageOutcome::LaunchAnswered).await,
+                Verdict::Complete(owed) => return Box::pin(self.complete(owed, MessageOutcome::Completed)).await,
+                Verdict::AnswerLaunch(owed) => return Box::pin(self.complete(owed, MessageOutcome::LaunchAnswered)).await,
                 Verdict::Accept(accept) => {
-                    let result = claims::accept(&self.term, &self.interruption, &accept, self.known.happened, self.sent, &mut tries).await;
+                    let (happened, sent) = (self.known.happened, self.sent);
+                    let writing = claims::accept(&self.term, &self.interruption, &accept, happened, sent, &mut tries);
+                    let result = Box::pin(writing).await;
                     // Accepted, or failed once: either way the others of the burst need not wait for it any longer.
                     self.undecided = None;
                     if let Some(accepted) = result {
@@ -147,7 +135,8 @@ impl Case {
                     }
                     // What was seen may be gone by now: it is looked for anew.
                     self.known.listed = None;
-                    tokio::time::sleep(accepting.pause(&self.term.random).max(tries.pause())).await;
+                    let until = self.term.clock.now().plus(accepting.pause(&self.term.random).max(tries.pause()));
+                    self.learn_until(until, &mut questions).await;
                     continue;
                 }
                 Verdict::Wait(_) if self.test && now >= self.known.received.plus(TEST) => return self.undecided_test(),
@@ -155,11 +144,9 @@ impl Case {
             };
             self.known.note(&wait, now);
             for question in wait.ask {
-                if asked.insert(question.clone()) {
-                    asking.push(ask(self.term.clone(), self.interruption.clone(), self.known.happened, question, self.is_dry()));
-                }
+                questions.ask(&self.term, &self.interruption, self.known.happened, question, self.is_dry());
             }
-            if asking.is_empty() {
+            if questions.is_empty() {
                 self.say_that_it_waits(wait.until);
                 // It waits for time or for a Node, which is no reason to hold back the evictions of others.
                 self.undecided = None;
@@ -168,13 +155,22 @@ impl Case {
             let until = wait.until.unwrap_or(Moment::MAX).min(now.plus(seconds(2))).max(now.plus(Duration::from_millis(20)));
             tokio::select! {
                 biased;
-                Some((question, learnt)) = asking.next(), if !asking.is_empty() => {
-                    asked.remove(&question);
-                    self.learn(learnt);
-                }
+                learnt = questions.answer() => self.learn(learnt),
                 _ = arrivals.changed() => {}
                 () = self.given_up.cancelled() => {}
                 () = self.term.clock.sleep_until(until) => {}
+            }
+        }
+    }
+
+    /// Takes in what is answered until then: the PATCH may fail until only a proof lets it be sent.
+    async fn learn_until(&mut self, until: Moment, questions: &mut Questions) {
+        let clock = self.term.clock;
+        loop {
+            tokio::select! {
+                biased;
+                learnt = questions.answer() => self.learn(learnt),
+                () = clock.sleep_until(until) => return,
             }
         }
     }
@@ -371,9 +367,6 @@ impl Case {
 
     /// An instance that is back in service: what its record left on the Node is put back. `None`: its message is decided like any other.
     async fn returned(&mut self) -> Option<Fate> {
-        if !self.interruption.goes_into_service() || self.is_dry() {
-            return None;
-        }
         while !self.given_up.is_cancelled() {
             self.look();
             let of_instance = |n: &&Arc<Node>| n.instance.as_ref() == Some(&self.interruption.instance) && self.term.manages(n);
@@ -439,61 +432,5 @@ const fn outcome(reason: Reason) -> MessageOutcome {
         Reason::Unknown | Reason::NoNode => MessageOutcome::Unknown,
         Reason::NotActedOnYet => MessageOutcome::NotActedOn,
         Reason::Irrelevant => MessageOutcome::Unrelated,
-    }
-}
-
-/// Asks one question. Lookups wait, batch and retry by themselves; what cannot be asked comes back as nothing after a pause.
-fn ask(term: Term, interruption: Interruption, event: Moment, question: Question, dry: bool) -> Asking {
-    Box::pin(async move {
-        let asked_at = term.clock.now();
-        let learnt = match &question {
-            Question::Instance { instance, not_before } => {
-                let answer = term.lookups.instances.get_since(instance, term.clock.past_instant(*not_before)).await;
-                heard(answer.map(Some), |answer| match answer {
-                    Some((asked, facts)) => Learnt::Instance(InstanceAnswer { at: term.clock.moment(asked), facts: facts.map(|f| (*f).clone()) }),
-                    None => Learnt::Nothing,
-                })
-            }
-            Question::Name(name) => {
-                heard(term.lookups.dns.get(name).await, |all| Learnt::Namesakes(all.map(|all| (*all).clone()).unwrap_or_default()))
-            }
-            Question::Group(group) => heard(term.lookups.groups.get(group).await, |tags| {
-                Learnt::Group(tags.map_or(GroupAnswer::NoSuchGroup, |t| GroupAnswer::Tags((*t).clone())))
-            }),
-            Question::Hook(group, hook) => {
-                heard(term.lookups.hooks.get(group, hook).await, |d| Learnt::Hook(d.map_or(HookAnswer::NoSuchHook, HookAnswer::Described)))
-            }
-            Question::Hooks(group) => hook_claims::ask(&term, group).await.map_or(Learnt::Nothing, Learnt::Hooks),
-            // A heartbeat is a write: a dry run sends none, and takes the answer for one that does not come.
-            Question::Beat(_) if dry => Learnt::Nothing,
-            Question::Beat(key) => {
-                let owed = OwedHook { key: key.clone(), token: interruption.hook().and_then(|h| h.token.clone()) };
-                match term.hooks.prove(&owed, event, Source::Message).await {
-                    Some(proof) => Learnt::Beat(BeatAnswer { at: term.clock.now(), accepted: proof == Proof::Open }),
-                    None => Learnt::Nothing,
-                }
-            }
-            Question::List { .. } => match term.nodes.list_fresh().await {
-                Ok(nodes) => Learnt::Listed(asked_at, nodes),
-                Err(error) => {
-                    debug!(%error, "Cannot list the nodes past the index; nothing is completed until that works.");
-                    Learnt::Nothing
-                }
-            },
-        };
-        if matches!(learnt, Learnt::Nothing) {
-            tokio::time::sleep(seconds(1)).await;
-        }
-        (question, learnt)
-    })
-}
-
-fn heard<T>(answer: Result<Option<T>, LookupError>, learn: impl FnOnce(Option<T>) -> Learnt) -> Learnt {
-    match answer {
-        Ok(answer) => learn(answer),
-        Err(error) => {
-            debug!(%error, "AWS could not be asked; asking on.");
-            Learnt::Nothing
-        }
     }
 }

@@ -41,7 +41,7 @@ pub(super) async fn accept(
     let mut are_all_accepted = true;
     for node in others {
         if matches!(verdict.others, OtherClaims::Cordon(_)) {
-            cordon(term, node).await;
+            Box::pin(cordon(term, node)).await;
         } else {
             let verdict = triage::Accept { node: node.clone(), others: OtherClaims::None, ..verdict.clone() };
             are_all_accepted &= accept::accept(term, interruption, &verdict, happened, sent, tries).await.is_some();
@@ -51,8 +51,9 @@ pub(super) async fn accept(
 }
 
 fn warn_of(term: &Term, verdict: &triage::Accept) {
-    let others: Vec<&NodeName> = verdict.others.nodes().iter().map(|node| &node.name).collect();
-    let names = others.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+    let claimants: Vec<&NodeName> = verdict.others.nodes().iter().map(|node| &node.name).collect();
+    let others: Vec<&str> = claimants.iter().map(|name| name.as_str()).collect();
+    let names = others.join(", ");
     let (node, instance) = (&verdict.node.name, &verdict.instance);
     let message = match verdict.others {
         OtherClaims::Cordon(_) => {
@@ -61,9 +62,9 @@ fn warn_of(term: &Term, verdict: &triage::Accept) {
         _ => format!("Several nodes claim instance {instance} and EC2 confirms none of them. All are drained: {node}, {names}."),
     };
     if term.first_said(&format!("{instance} {node} {names}")) {
-        warn!(instance = %instance, node = %node, others = names, "{message}");
+        warn!(instance = %instance, node = %node, ?others, "{message}");
     }
-    for name in others.into_iter().chain([node]) {
+    for name in claimants.into_iter().chain([node]) {
         let (severity, reason) = (Severity::Warning, EventReason::DuplicateProviderID);
         term.note(EventNote { about: About::Node(name.clone()), severity, reason, message: message.clone() });
     }

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::{OwnedMutexGuard, mpsc, watch};
+use tokio::sync::{OwnedMutexGuard, Semaphore, SemaphorePermit, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{Board, Clock, Outlets, Random, Spawner, departed::Departed, foreman::Word, hooks::Hooks};
@@ -88,6 +88,10 @@ impl Lead {
     }
 }
 
+/// How many records are written at once: some more than PATCHes of Nodes may be in flight, so that the next one is always ready. Each
+/// takes about 10 KB of memory, and ten thousand notices may come at once.
+const ACCEPTS: usize = 64;
+
 /// One term of leadership. Clones are the same term; everything that it started ends with it.
 #[derive(Clone)]
 pub(super) struct Term {
@@ -98,6 +102,7 @@ pub(super) struct Term {
     words: mpsc::UnboundedSender<Word>,
     pub(super) hooks: Hooks,
     gates: Arc<Mutex<BTreeMap<NodeName, Arc<tokio::sync::Mutex<()>>>>>,
+    accepts: Arc<Semaphore>,
     pub(super) room: Arc<Mutex<LabelRoom>>,
     ends: Arc<Mutex<BTreeMap<NodeName, Moment>>>,
     said: Arc<Mutex<BTreeSet<String>>>,
@@ -130,6 +135,7 @@ impl Term {
             words,
             hooks,
             gates: Arc::default(),
+            accepts: Arc::new(Semaphore::new(ACCEPTS)),
             room: Arc::default(),
             ends: Arc::default(),
             said: Arc::default(),
@@ -205,6 +211,12 @@ impl Term {
             Arc::clone(gates.entry(node.clone()).or_default())
         };
         gate.lock_owned().await
+    }
+
+    /// Waits until another record may be written. Held until it is.
+    pub(super) async fn accept_turn(&self) -> Option<SemaphorePermit<'_>> {
+        // It is never closed.
+        self.accepts.acquire().await.ok()
     }
 
     /// What a record makes us owe. Annotations can be written by others: a hook that is not ours is never touched, whatever

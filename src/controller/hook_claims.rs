@@ -5,7 +5,7 @@ use tracing::{debug, info, warn};
 use super::context::{Backoff, Term};
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    domain::{GroupName, HookAction, Interruption, Node, OwedHook, Transition, What, seconds},
+    domain::{GroupName, HookAction, HookName, Interruption, Node, OwedHook, Transition, What, seconds},
     triage::{HookClaim, HooksAnswer},
 };
 
@@ -63,9 +63,10 @@ pub(super) fn warn_of_guess(term: &Term, interruption: &Interruption, hooks: Opt
     let Some(HooksAnswer::Described(all)) = hooks else { return };
     let guessed = term.policy.hooks.guessed(all, transition);
     if !guessed.is_empty() && term.first_said(&format!("{} hooks of {group} are guessed", transition.word())) {
-        let names = guessed.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let hooks: Vec<&str> = guessed.iter().map(HookName::as_str).collect();
+        let names = hooks.join(", ");
         let what = transition.word();
-        warn!(group = %group, hooks = names, "Sundown completes several {what} hooks of one group, because none of them starts with sundown. One that another tool answers is cut short. Name yours with --lifecycle-hook, or add one with `sundown enroll`.");
+        warn!(group = %group, ?hooks, "Sundown completes several {what} hooks of one group, because none of them starts with sundown. One that another tool answers is cut short. Name yours with --lifecycle-hook, or add one with `sundown enroll`.");
         note(
             EventReason::SeveralHooks,
             format!(

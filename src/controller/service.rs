@@ -19,7 +19,9 @@ use super::{
     desk, foreman,
     hooks::Hooks,
     intake::{self, Intake, IntakeHandle, IntakeObserver, IntakeView},
-    places, upkeep,
+    places,
+    trial::TRIAL_BEGINS,
+    upkeep,
 };
 use crate::{
     aws::{Clients, Lookups},
@@ -268,9 +270,7 @@ fn say_what_runs(config: &Config) {
         warn!(for = ?length, "Test events that ask for it are acted on (--accept-real-tests): whoever may send one can have nodes drained.");
     }
     if config.dry_run && config.trial.is_some() {
-        warn!(
-            "Trial: nothing is written to AWS or Kubernetes, but that each event is recorded in the trial's log and deleted from the trial's queue."
-        );
+        warn!("{TRIAL_BEGINS}, but that each event is recorded in the trial's log and deleted from the trial's queue.");
     } else if config.dry_run {
         warn!(
             "Dry run: nothing is written to AWS or Kubernetes. Messages reappear by themselves, so this needs a queue of its own; each reappearance counts towards the dead-letter queue."

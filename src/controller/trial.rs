@@ -17,6 +17,9 @@ use crate::{
     domain::{Interruption, Moment, Taken},
 };
 
+/// How the line begins that every trial logs at its start. `sundown trial-report` knows by it the log of a trial to which nothing came.
+pub const TRIAL_BEGINS: &str = "Trial: nothing is written to AWS or Kubernetes";
+
 /// One line of a trial's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrialEntry {

@@ -24,21 +24,30 @@ const RELUCTANCE: Duration = seconds(5);
 /// How often at most a process that stays cut off gives the Lease up: where nobody does better, each time costs seconds.
 const SELDOM: Duration = seconds(600);
 
+/// Seconds between two looks at the queues while one of them cannot be asked: often at first, because most faults last seconds.
+const fn pause(asked_in_vain: u32) -> u32 {
+    match asked_in_vain {
+        0 => 30,
+        1..=12 => 5,
+        _ => 10,
+    }
+}
+
 /// What goes on whoever leads: the queue is asked for now and then, the clocks are compared, our own node is watched.
 pub(super) async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, readiness: Readiness, inlet: Inlet, alive: Loop) {
     let queues: Vec<_> = standing.config.queue.urls.iter().map(|q| standing.aws.queue(&q.url)).collect();
     let reachable = readiness.flag("queue");
-    let (mut turn, mut skew_told, mut told, mut well) = (0_u32, false, standing.recorder.counts(), true);
+    let (mut turn, mut skew_told, mut told, mut asked_in_vain) = (0_u32, false, standing.recorder.counts(), 0);
     let mut caution = Caution::default();
     let began = standing.clock.now();
     loop {
         alive.turned();
-        if turn.is_multiple_of(if well { 30 } else { 5 }) {
+        if turn.is_multiple_of(pause(asked_in_vain)) {
             let asked = ask(&queues).await;
-            if let (Err(Unasked { why, .. }), true) = (&asked, well || turn.is_multiple_of(30)) {
+            if let (Err(Unasked { why, .. }), true) = (&asked, asked_in_vain == 0 || turn.is_multiple_of(30)) {
                 warn!(why, "Not every queue can be asked for its attributes; this process is not ready until they can.");
             }
-            well = asked.is_ok();
+            asked_in_vain = if asked.is_ok() { 0 } else { asked_in_vain + 1 };
             let hears = inlet.view().is_some_and(|view| view.healthy());
             caution.asked(standing.clock.now(), !hears && matches!(&asked, Err(Unasked { is_cut_off: true, .. })));
             reachable.set(asked.map_err(|unasked| unasked.why));

@@ -17,6 +17,7 @@ mod node;
 mod pod;
 mod region;
 mod selector;
+mod skew;
 mod taken;
 
 pub use answer::ApiAnswer;
@@ -33,4 +34,5 @@ pub use node::{Node, NodeName, Ready, Taint, is_older_version};
 pub use pod::{Owner, Phase, Pod, PodKey, PodUid};
 pub use region::{is_region, region_of_host};
 pub use selector::{BadSelector, Selector};
-pub use taken::{ENDING_NOTICE, SPOT_NOTICE, Taken};
+pub use skew::ClockSkew;
+pub use taken::{ENDING_NOTICE, SPOT_NOTICE, Taken, force_time};

@@ -39,9 +39,10 @@ pub struct Pod {
     pub phase: Phase,
     /// The `Ready` condition is `True`.
     pub ready: bool,
-    /// `metadata.creationTimestamp`, in whole seconds of the API server's clock; `None` where it cannot be read.
+    /// `metadata.creationTimestamp`, by our clock: the API server writes whole seconds of its own, and a difference of 2 s and more is taken
+    /// out. `None` where it cannot be read.
     pub created: Option<Moment>,
-    /// `metadata.deletionTimestamp`: by when it must be gone (the time of the request plus the grace period).
+    /// `metadata.deletionTimestamp`: by when it must be gone (the time of the request plus the grace period). By our clock, too.
     pub deletion: Option<Moment>,
     /// `spec.terminationGracePeriodSeconds`; 30 s where it is not said.
     pub grace: Duration,

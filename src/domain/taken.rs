@@ -60,6 +60,12 @@ impl Taken {
         self.time.min(self.accepted)
     }
 
+    /// By when pods are to be gone from an instance that ends at `end`, if this interruption rules: see [`force_time`].
+    #[must_use]
+    pub fn forces_at(&self, end: Moment, margin: Duration) -> Moment {
+        force_time(self.began(), end, margin)
+    }
+
     /// The moment at which the machine goes, from this interruption's own facts: spot its notice + 120 s; capacity the stated
     /// time, else as spot; an ending state 30 s after the event. `None` where that depends on more (a hook) or nothing ends.
     /// An instance that is over (`stopped`, `terminated`) went when the event says.
@@ -93,4 +99,11 @@ impl Taken {
             _ => false,
         }
     }
+}
+
+/// By when pods are to be gone if a deadline at `end` has been known since `start`: `margin` before the deadline, but never earlier than
+/// half of the time between the two, because a margin must not use up a short deadline.
+#[must_use]
+pub fn force_time(start: Moment, end: Moment, margin: Duration) -> Moment {
+    end.minus(margin.min(end.since_or_zero(start) / 2))
 }

@@ -4,9 +4,12 @@
 //! tolerates everything. Evicting them again and again helps nobody and never ends, so an owner's new pods are drained a few times and
 //! then left alone. Those that were there at the cordon are always drained.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use crate::domain::{Owner, Pod, seconds};
+use crate::domain::{Owner, Pod, PodUid, seconds};
 
 /// So many new pods of one owner are drained; from the next on its new pods are left alone.
 pub(super) const DRAINED: usize = 3;
@@ -45,6 +48,8 @@ pub(super) type OwnerKey = (String, Owner);
 #[derive(Debug, Default)]
 struct Seen {
     new: usize,
+    /// Those that are drained. One that an answer says is gone is seen once more if the watch lags behind: it counts once.
+    drained: BTreeSet<PodUid>,
     left_alone: bool,
 }
 
@@ -65,17 +70,24 @@ impl Comebacks {
         }
         let Some(key) = Self::key(pod) else { return Verdict::Drain };
         let seen = self.0.entry(key).or_default();
+        if !seen.left_alone && seen.drained.contains(&pod.uid) {
+            return Verdict::Drain;
+        }
         seen.new += 1;
-        if seen.left_alone {
+        let verdict = if seen.left_alone {
             Verdict::LeaveAlone { first: None }
         } else if seen.new <= DRAINED {
             Verdict::Drain
         } else if arrival == Arrival::Soon {
             Verdict::DrainLater
         } else {
-            seen.left_alone = true;
             Verdict::LeaveAlone { first: Some(seen.new) }
+        };
+        match verdict {
+            Verdict::Drain | Verdict::DrainLater => drop(seen.drained.insert(pod.uid.clone())),
+            Verdict::LeaveAlone { .. } => seen.left_alone = true,
         }
+        verdict
     }
 
     /// The owners whose new pods are left alone, and how many new pods each had so far.

@@ -18,6 +18,10 @@ pub enum Effect {
         /// Its name.
         name: String,
     },
+    /// The pods of an unreachable node were waited for long enough: is its kubelet still silent, by the Node as it is now? Must be answered
+    /// by [`NodeCondition::StillUnreachable`](super::NodeCondition::StillUnreachable) or [`NodeCondition::Fine`](super::NodeCondition::Fine):
+    /// until then the drain goes on, at the longest until its deadline.
+    AskNode,
     /// Nothing that counts is left but our own pod, and the effects after this one ask for its eviction. Leadership was to be handed over
     /// when the drain of its node began.
     OnlyOwnPodLeft,

@@ -132,6 +132,8 @@ pub enum NodeCondition {
     Fine,
     /// Nothing was heard from its kubelet for so long that waiting for pods makes no sense (the rule is the caller's).
     Unreachable,
+    /// The same by the Node as it was read past the index: the answer to [`Effect::AskNode`](super::Effect::AskNode).
+    StillUnreachable,
     /// The Node object is gone.
     Deleted,
     /// EC2 says that its instance is stopped or terminated.

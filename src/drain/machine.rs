@@ -14,6 +14,7 @@ use super::{
     comebacks::Comebacks,
     daemon_sets::{DaemonSetKey, DaemonSets, Lookup},
     pod::{Belongs, Entry, Rules, Tally, Wish},
+    silence::Silence,
     status,
     view::View,
 };
@@ -27,7 +28,8 @@ pub struct Drain {
     own_pod: Option<PodKey>,
     settings: Settings,
     limits: Limits,
-    pods: BTreeMap<PodUid, Entry>,
+    /// Boxed, because the map reserves room for eleven pods at once: of ten thousand nodes with a few pods each that is much.
+    pods: BTreeMap<PodUid, Box<Entry>>,
     tally: Tally,
     daemon_sets: DaemonSets,
     comebacks: Comebacks,
@@ -39,7 +41,7 @@ pub struct Drain {
     view: View,
     paused: bool,
     over: bool,
-    unreachable_since: Option<Moment>,
+    silence: Silence,
     /// What the dispatcher knows of our place.
     turn: Option<Turn>,
     only_own_told: bool,
@@ -66,7 +68,7 @@ impl Drain {
             view: View::default(),
             paused: false,
             over: false,
-            unreachable_since: None,
+            silence: Silence::default(),
             turn: None,
             only_own_told: false,
             out: Vec::new(),
@@ -118,7 +120,7 @@ impl Drain {
             Input::Resumed(limits) if self.paused => {
                 self.paused = false;
                 self.limits = limits;
-                self.unreachable_since = self.unreachable_since.map(|_| now);
+                self.silence.resumed(now);
                 self.look_at_all(now);
             }
             Input::Limits(limits) | Input::Resumed(limits) => self.limit(now, limits),
@@ -158,6 +160,12 @@ impl Drain {
         [pod, self.next_end()].into_iter().flatten().min()
     }
 
+    /// The pods of the node have been listed since this drain was taken up: what it says is left is all that is left.
+    #[must_use]
+    pub const fn has_listed_pods(&self) -> bool {
+        self.view.listed_at.is_some()
+    }
+
     /// Every pod that counts is terminating (or none is left): the node's load balancers need it no more.
     #[must_use]
     pub const fn is_last_pod_terminating(&self) -> bool {
@@ -173,7 +181,7 @@ impl Drain {
             (.., false) => Phase::Listing,
             _ => Phase::Draining,
         };
-        let (counts, blocked) = status::summary(self.pods.values(), self.tally);
+        let (counts, blocked) = status::summary(self.pods.values().map(|entry| &**entry), self.tally);
         let unreachable = self.unreachable_until();
         let ends_at = [self.limits.end_at, unreachable].into_iter().flatten().min().map(|at| if self.over { now.min(at) } else { at });
         let left_alone = self.comebacks.left_alone();
@@ -230,7 +238,7 @@ impl Drain {
             if entry.own {
                 self.own.insert(uid.clone());
             }
-            self.pods.insert(uid.clone(), entry);
+            self.pods.insert(uid.clone(), Box::new(entry));
             (Tally::default(), false)
         };
         self.sort_in(&uid);
@@ -270,7 +278,7 @@ impl Drain {
         for uid in self.daemon_sets.answer(key, state) {
             // It may have been adopted by another one meanwhile.
             let owned = |e: &&Entry| e.pod.owner.as_ref().is_some_and(|o| o.name == name);
-            let Some(before) = self.pods.get(&uid).filter(owned).map(Entry::tally) else { continue };
+            let Some(before) = self.pods.get(&uid).map(|e| &**e).filter(owned).map(Entry::tally) else { continue };
             self.belongs_to(&uid, state);
             if let Some(entry) = self.pods.get(&uid) {
                 self.tally.replace(before, entry.tally());

@@ -33,6 +33,7 @@ mod machine;
 mod patience;
 mod pod;
 
+mod silence;
 mod slots;
 mod status;
 mod turn;
@@ -50,5 +51,6 @@ pub use force::{ForceAfter, Limits};
 pub use held::{Held, held_by};
 pub use input::{DaemonSetState, Input, NodeCondition, Settings, Start, WatchState};
 pub use machine::Drain;
+pub use silence::is_silent;
 pub use status::{BlockReason, Blocked, Counts, LeftAlone, Phase, Status};
 pub use turn::Turn;

@@ -343,7 +343,7 @@ impl Machine {
     fn give_up(&mut self, aim: Aim) {
         self.aim = aim;
         self.not_before = Moment::MIN;
-        // To bid later is no news of another holder: what was kept open without a lease is kept open on.
+        // Yielding does not mean that another process leads. Heartbeats sent without a lease continue; only `Stop` ends them.
         if aim == Aim::Stop {
             self.is_stranded = false;
         }

@@ -12,7 +12,7 @@ const RETRIES: [Duration; 3] = [seconds(1), seconds(2), seconds(4)];
 const TWO_RETRIES: Duration = seconds(3);
 /// Where nothing is to be saved any more, or a person must act first, there is no hurry.
 const SLOW_RETRY: Duration = seconds(30);
-/// A call that a policy forbids is repeated this often, and not faster.
+/// A call that a policy forbids is repeated this often once its action's window must be over, and not faster.
 pub const FORBIDDEN_RETRY: Duration = Duration::from_mins(5);
 /// The longest GlobalTimeout that AWS has; it stands in for one that is not described.
 const LONGEST_GLOBAL: Duration = Duration::from_hours(48);
@@ -49,8 +49,8 @@ pub struct BeatSchedule {
     first_failed: Option<Moment>,
     /// The last answer was a refusal that asking again does not mend.
     is_refused: bool,
-    /// A policy forbids the heartbeats: none goes out before this moment.
-    held_until: Option<Moment>,
+    /// When a policy last forbade the heartbeat, if that was the last answer.
+    forbidden: Option<Moment>,
     is_missed: bool,
     end: Option<End>,
     counts: BeatCounts,
@@ -114,7 +114,7 @@ impl BeatSchedule {
             failures: 0,
             first_failed: None,
             is_refused: false,
-            held_until: None,
+            forbidden: None,
             is_missed: false,
             end: None,
             counts: BeatCounts::default(),
@@ -134,7 +134,7 @@ impl BeatSchedule {
     /// The same for one that is to prove that the action is open, whether or not it adds anything.
     #[must_use]
     pub fn due_to_prove(&self) -> Option<Moment> {
-        let due = self.held_until.map_or(self.due, |held| self.due.max(held));
+        let due = self.forbidden.map_or(self.due, |at| self.due.max(at.plus(self.forbidden_wait(at))));
         if self.in_flight.is_some() || self.end.is_some() { None } else { Some(due) }
     }
 
@@ -181,10 +181,17 @@ impl BeatSchedule {
         Turn { by: end.max(now), firm: end > now, is_take_up: false }
     }
 
-    /// A policy forbids the heartbeat: the next one goes in five minutes.
+    /// A policy forbids the heartbeat, and none was accepted yet. The next one goes after a quarter of the time for which AWS may
+    /// still keep the action open, because a denial may pass, but no faster than after any refusal; after that time, in five minutes.
     pub fn forbidden(&mut self, now: Moment) {
         self.refused(now);
-        self.held_until = Some(now.plus(FORBIDDEN_RETRY));
+        self.forbidden = Some(now);
+    }
+
+    fn forbidden_wait(&self, at: Moment) -> Duration {
+        let (Start::Received(seen) | Start::TakenOver { at: seen, .. }) = self.start;
+        let left = seen.plus(self.timeout()).since_or_zero(at);
+        if left.is_zero() { FORBIDDEN_RETRY } else { (left / 4).min(FORBIDDEN_RETRY) }
     }
 
     /// AWS has ended the action by this moment, whatever was answered: its start and the hook's
@@ -202,7 +209,7 @@ impl BeatSchedule {
     /// One goes out now.
     pub fn sent(&mut self, now: Moment) {
         self.in_flight = Some(now);
-        self.held_until = None;
+        self.forbidden = None;
         self.counts.sent += 1;
     }
 

@@ -19,8 +19,8 @@
 //! | no answer, for 30 s or more, asked after the action's end | [`Next::Over`] |
 //! | no answer, for 30 s or more | [`Next::CompleteUnseen`] |
 //!
-//! By the action's end AWS has ended it, even if heartbeats and completions failed
-//! ([`super::BeatSchedule::ends_by`]).
+//! "The action's end" is the latest time at which AWS can still keep the action open
+//! ([`super::BeatSchedule::ends_by`]). After it the action is over, whatever the calls returned.
 
 use std::time::Duration;
 
@@ -32,7 +32,8 @@ const NO_ANSWER: Duration = seconds(30);
 const ASK_SOON: Duration = seconds(2);
 /// The pause after the answer that the instance does not wait.
 const ASK_LATER: Duration = seconds(15);
-/// For this long, that answer may be a delay within AWS. After that, Sundown reports it.
+/// For this long after the first answer that the instance does not wait, AWS may be out of date. After that,
+/// Sundown reports it.
 const DELAY: Duration = seconds(60);
 /// The pause after that answer once it was reported.
 const ASK_SELDOM: Duration = Duration::from_mins(5);
@@ -61,8 +62,7 @@ pub enum Next {
     CompleteUnseen,
     /// Ask again at this moment.
     Ask(Moment),
-    /// The same as `Ask`, and send a heartbeat now: its answer shows whether the action is over, as is
-    /// likely.
+    /// The same as `Ask`, and send a heartbeat now: its answer shows whether the action is over.
     Prove(Moment),
     /// The same as `Ask`, and report that the record names an action for which the instance does not wait.
     Doubt(Moment),

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::domain::{HookDescription, Kind, Moment, MomentExt, OwedHook, Taken, seconds};
+use crate::domain::{HookDescription, Kind, Moment, MomentExt, OwedHook, Taken, force_time, seconds};
 
 /// How long before its GlobalTimeout a hook is answered.
 const GLOBAL_RESERVE: Duration = seconds(60);
@@ -102,10 +102,9 @@ struct Deadline {
 }
 
 impl Deadline {
-    /// Of a machine or a hook that goes at `end`. `margin` before it pods are to be gone, but no earlier than half of the time since `start`:
-    /// a margin must not eat the deadline.
+    /// Of a machine or a hook that goes at `end`.
     fn at(end: Moment, start: Moment, margin: Duration) -> Self {
-        let force_at = end.minus(margin.min(end.since_or_zero(start) / 2));
+        let force_at = force_time(start, end, margin);
         Self { force_at, end_at: end.minus(ONE_CALL).max(force_at) }
     }
 
@@ -140,10 +139,11 @@ fn hook_deadline(taken: &Taken, facts: &HookFacts, up: Moment, settings: &LimitS
         // Not described: one hour, or less where `--drain-timeout` is less and rules in any case.
         None => start.plus(settings.patience(None).min(PROVISIONAL)),
     };
-    // A window beyond the drain's last end (possible where the global timeout is over) sets nothing.
+    // A window beyond the drain's last end (possible where the global timeout is over) sets nothing, and none moves that end.
     let last = up.plus(settings.patience(description));
     let timeout = description.map_or(settings.margin, |d| d.heartbeat_timeout);
     let window = facts.lapse.and_then(|end| ahead(end, end.minus(timeout))).filter(|d| d.force_at < last);
+    let window = window.map(|d| Deadline { end_at: d.end_at.min(last), ..d });
     let drain = ahead(from(taken.accepted), taken.accepted).or_else(|| ahead(from(up), up));
     window.into_iter().chain(drain).reduce(Deadline::earlier)
 }

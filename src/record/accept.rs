@@ -58,9 +58,9 @@ impl Default for AcceptOptions {
 }
 
 impl AcceptOptions {
-    /// When pods must be gone because of an interruption of this kind, whose instance ends at `end`.
-    fn forces(&self, kind: Option<Kind>, end: Moment) -> Moment {
-        end.minus(if kind == Some(Kind::Spot) { self.spot_margin } else { self.margin })
+    /// By when pods must be gone because of this interruption, whose instance ends at `end`.
+    fn forces(&self, taken: &Taken, end: Moment) -> Moment {
+        taken.forces_at(end, if taken.kind == Some(Kind::Spot) { self.spot_margin } else { self.margin })
     }
 }
 
@@ -246,7 +246,7 @@ impl Newcomer {
             return !held.iter().any(|t| t.hook.as_ref().is_some_and(|h| h.key == hook.key));
         }
         let Some(end) = end_ahead(&self.taken, now) else { return false };
-        let forces = options.forces(self.taken.kind, end);
+        let forces = options.forces(&self.taken, end);
         // A limit that is over rules nothing any more: the drain is paused, or about to be taken up again.
         if options.rules.is_some_and(|limit| limit > now && limit <= forces) {
             return false;
@@ -257,7 +257,7 @@ impl Newcomer {
             Some(_) => Some(t.accepted.plus(patience)).filter(|end| *end > now),
             None => end_ahead(t, now),
         };
-        let ends: Vec<(Moment, Moment)> = held.iter().filter_map(|t| end_of(t).map(|end| (end, options.forces(t.kind, end)))).collect();
+        let ends: Vec<(Moment, Moment)> = held.iter().filter_map(|t| end_of(t).map(|end| (end, options.forces(t, end)))).collect();
         ends.iter().all(|(old, _)| end < *old) || ends.iter().all(|(_, old)| forces < *old)
     }
 }

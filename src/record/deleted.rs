@@ -1,6 +1,6 @@
 //! What becomes of a drain whose record a person deletes.
 
-/// How far a drain is with the deletion of its record. A person may delete the record by mistake, so it is written back once.
+/// How often a person has deleted the record of a drain. A person may delete the record by mistake, so it is written back once.
 /// A person who deletes it again wants the drain to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RecordDeletion {
@@ -27,7 +27,7 @@ pub enum OnDeletion {
 }
 
 impl RecordDeletion {
-    /// The Node shows no record, although its taint stands.
+    /// The Node shows no record, although it still has Sundown's taint.
     pub const fn deleted(&mut self) -> OnDeletion {
         let (next, what) = match *self {
             Self::Never => (Self::BeingRestored, OnDeletion::WriteBack),

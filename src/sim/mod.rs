@@ -3,6 +3,25 @@
 pub mod aws;
 pub mod http;
 pub mod kube;
+mod tripwire;
 mod world;
 
+/// A request, a call or a watch that met a fault: for judges.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disturbance {
+    /// When it came in; of a watch: when it was disturbed.
+    pub at: crate::domain::Moment,
+    /// When it was answered all the same, or failed; `None`: never, as far as the server knows.
+    pub until: Option<crate::domain::Moment>,
+    /// The client's tag, or the access key.
+    pub by: String,
+    /// As IAM writes it (`sqs:ReceiveMessage`), or verb and resource (`create pods/eviction`).
+    pub what: String,
+    /// What it was about; empty where there is no such thing. Of an object in a namespace `namespace/name`.
+    pub object: String,
+    /// A watch that stays open and says nothing any more.
+    pub is_silent: bool,
+}
+
+pub use tripwire::{Passage, Side, Tripwire};
 pub use world::{GROUP_LABEL, World, WorldSettings};

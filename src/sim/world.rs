@@ -164,11 +164,21 @@ impl World {
     /// Nodes by instance.
     #[must_use]
     pub fn nodes(&self) -> BTreeMap<String, String> {
-        let pair = |n: &serde_json::Value| {
-            let id = n.pointer("/spec/providerID")?.as_str()?.rsplit('/').next()?.to_owned();
-            Some((id, n.pointer("/metadata/name")?.as_str()?.to_owned()))
-        };
-        self.kube.collect("nodes", pair).into_iter().collect()
+        let mut all = BTreeMap::new();
+        self.each_node(|instance, node| drop(all.insert(instance.to_owned(), node.to_owned())));
+        all
+    }
+
+    /// Shows the instance and the name of each Node, without a copy of them. `look` must not ask
+    /// this world for anything.
+    pub fn each_node(&self, mut look: impl FnMut(&str, &str)) {
+        self.kube.each("nodes", |node| {
+            let text = |part: &str, field: &str| node.get(part)?.get(field)?.as_str();
+            let id = text("spec", "providerID").and_then(|id| id.rsplit('/').next());
+            if let Some((id, name)) = id.zip(text("metadata", "name")) {
+                look(id, name);
+            }
+        });
     }
 
     /// Registers an instance's Node now.

@@ -165,7 +165,7 @@ async fn as_a_kubectl_plug_in_it_goes_by_that_name() {
 async fn a_reader_that_has_enough_is_no_error() {
     let (stage, _sundown, _) = held(156).await;
     let trial = stage.folder.path().join("trial.log");
-    std::fs::write(&trial, "").unwrap();
+    std::fs::write(&trial, "Trial: nothing is written to AWS or Kubernetes").unwrap();
     let kubeconfig = stage.kubeconfig().to_owned();
     let values = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/from-nth/small.yaml");
     for words in [

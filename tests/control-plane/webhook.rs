@@ -202,8 +202,11 @@ async fn pods_of_spot_nodes_are_asked_within_three_seconds_beside_hundreds_whose
     }
     stage.holds("the webhook keeps evictions waiting", async || webhook.held() >= 2).await;
     let took = asked_within(&stage, "web", spot).await;
-    // Without a fair share it took five times as long. A machine that needs more than 1.5 s with nothing beside them is busy otherwise.
-    assert!(took <= Duration::from_secs(3).max(2 * calm), "the last was asked after {took:?}, with nothing beside them after {calm:?}");
+    eprintln!("200 pods were asked after {took:?} beside a hanging webhook, and after {calm:?} with nothing beside them");
+    // Without a fair share it took five times as long. A machine that needs more than 1.5 s with nothing beside them is busy otherwise, and
+    // gets twice that time, but never more than 6 s.
+    let bar = Duration::from_secs(3).max(2 * calm).min(Duration::from_secs(6));
+    assert!(took <= bar, "the last was asked after {took:?}, with nothing beside them after {calm:?}");
     // A few of the 500 were tried meanwhile, and none was deleted: their time has not come.
     assert!((2..=48).contains(&webhook.held()), "{}", webhook.held());
     assert!(sundown.metric("pods_forced_total").await < 0.5);

@@ -15,7 +15,7 @@ use sundown::{
     controller::{self, Board, Clock, NodeReport, Outlets, Parts, Random, Spawner},
     observe::{Loops, Metrics, Readiness},
     sim::{
-        World, WorldSettings,
+        Disturbance, World, WorldSettings,
         aws::{ActionReport, GroupSpec, HookResult, HookSpec},
         kube::{Entry, Fact},
     },
@@ -56,6 +56,8 @@ pub struct Stage {
     panics_before: usize,
     /// The `--drain-timeout`s of the replicas so far, in seconds.
     drain_timeouts: RefCell<Vec<u64>>,
+    /// The flags of each replica so far.
+    flags: RefCell<Vec<(String, Vec<String>)>>,
     world_tasks: Spawner,
     environment: BTreeMap<String, String>,
     /// Where the replicas that start from now on tell what happens.
@@ -92,6 +94,7 @@ impl Stage {
             seed,
             panics_before,
             drain_timeouts: RefCell::default(),
+            flags: RefCell::default(),
             world_tasks,
             environment: BTreeMap::new(),
             outlets: RefCell::default(),
@@ -151,6 +154,7 @@ impl Stage {
     pub fn start_with_clock(&self, name: &str, flags: &[&str], clock: Clock) -> Replica {
         let config = Arc::new(self.config(flags));
         self.drain_timeouts.borrow_mut().push(config.drain.timeout.map_or(3_600, |t| t.as_secs()));
+        self.flags.borrow_mut().push((name.to_owned(), flags.iter().map(|f| (*f).to_owned()).collect()));
         let (tasks, shutdown, board) = (Spawner::new(), CancellationToken::new(), Board::default());
         let metrics = Arc::new(Metrics::new(&controller::words()));
         let (loops, readiness) = (Loops::new(clock), Readiness::default());
@@ -253,6 +257,14 @@ impl Stage {
                 nodes.insert(instance.to_owned(), node.clone());
             }
         }
+        // A Node without a providerID goes by the name that EC2 gives its instance.
+        for instance in aws.instances() {
+            let names = [&instance.private_dns, &instance.id];
+            let of_it = |e: &&Entry| matches!(&e.fact, Fact::Annotated { node, provider_id, .. } if provider_id.is_empty() && names.contains(&node));
+            if let Some(Fact::Annotated { node, .. }) = entries.iter().find(of_it).map(|e| &e.fact) {
+                nodes.entry(instance.id.clone()).or_insert_with(|| node.clone());
+            }
+        }
         let mut groups: BTreeMap<_, _> = actions.iter().map(|a| (a.instance.clone(), a.group.clone())).collect();
         groups.extend(aws.instances().into_iter().filter_map(|i| Some((i.id, i.group?))));
         let now = self.clock.now();
@@ -266,14 +278,18 @@ impl Stage {
             requests: self.world.kube.requests(),
             calls: aws.calls(),
             actions,
+            messages: aws.messages(),
             deletions: aws.deletions(),
             events: self.events(),
             changes: Vec::new(),
             nodes,
             groups,
-            excuses: Vec::new(),
+            disturbances: self.disturbances(),
+            ends: Vec::new(),
             frozen: Vec::new(),
             pauses: Vec::new(),
+            queue_away: Vec::new(),
+            evictions_hang: Vec::new(),
             hands: Vec::new(),
             acts: Vec::new(),
             panics: self.panics(),
@@ -281,6 +297,12 @@ impl Stage {
             thefts: 0,
             idle: 0,
         }
+    }
+
+    /// What met a fault, of both servers.
+    pub fn disturbances(&self) -> Vec<Disturbance> {
+        let (aws, kube) = (self.world.aws.disturbances(), self.world.kube.disturbances());
+        aws.into_iter().chain(kube).collect()
     }
 
     /// The Events that are there.
@@ -306,7 +328,7 @@ impl Stage {
             groups.insert(group, belongs);
         }
         let drain_timeout = self.drain_timeouts.borrow().iter().copied().min().unwrap_or(3_600);
-        Terms { groups, drain_timeout, complete_delay: 0, graces: Vec::new(), calm: false }
+        Terms { groups, drain_timeout, complete_delay: 0, graces: Vec::new(), calm: false, flags: self.flags.borrow().clone(), budgets: Vec::new() }
     }
 
     /// What every run must keep to, however it went.
@@ -347,6 +369,12 @@ impl Replica {
     /// kill -9.
     pub fn kill(self) {
         self.end();
+    }
+
+    /// What kills it, for something that happens while the service runs.
+    pub fn killer(&self) -> impl FnOnce() + Send + 'static {
+        let tasks = self.tasks.clone();
+        move || tasks.kill()
     }
 
     /// The same, for who wants to look at its metrics afterwards.

@@ -26,7 +26,6 @@ mod judge;
 mod seeds;
 
 use std::{
-    fmt::Write as _,
     fs,
     num::NonZero,
     path::PathBuf,
@@ -40,6 +39,10 @@ use crate::seeds::{
     replay,
     runner::{Orders, Summary, play_all},
 };
+
+/// A sixth of a life is spent in the C library's allocator. This one is faster.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Plays random worlds in the release profile and judges each of them. A life is one world, played
 /// from its beginning until nothing is left to do.
@@ -103,11 +106,7 @@ fn write_files(arguments: &Arguments, summary: &Summary) -> Result<(), String> {
         write(path, format!("{json:#}\n"))?;
     }
     if let Some(path) = &arguments.hashes {
-        let mut lines = String::new();
-        for (seed, hash) in &summary.hashes {
-            writeln!(lines, "{seed} {hash:016x}").map_err(|error| error.to_string())?;
-        }
-        write(path, lines)?;
+        write(path, summary.hash_lines())?;
     }
     Ok(())
 }

@@ -159,13 +159,21 @@ pub(super) fn judge_pods(own: &Own<'_>, pods: &[Stranger]) -> Vec<Finding> {
         found.push(Finding::no("handlers", workload, says, "take it away once this check is good").advice());
     }
     if found.is_empty() {
-        found.push(Finding::yes("handlers", "", format!("none of {} pods is known to receive from our queue", pods.len())));
+        found.push(Finding::yes("handlers", "", no_reader(pods.len())));
     }
     for (workload, _) in by_workload(&living().filter(|p| has_image(p, "cluster-autoscaler")).collect::<Vec<_>>()) {
         let says = "cluster-autoscaler scales groups too; whether it waits for instances in long hooks cannot be seen from here";
         found.push(Finding::cannot_tell("autoscaler", workload, says, "keep --drain-timeout as short as your slowest pod allows").advice());
     }
     found
+}
+
+fn no_reader(pods: usize) -> String {
+    match pods {
+        0 => "there are no pods, so none receives from our queue".to_owned(),
+        1 => "the only pod is not known to receive from our queue".to_owned(),
+        many => format!("none of {many} pods is known to receive from our queue"),
+    }
 }
 
 /// How many pods each workload has, by the name of the pods without what their owner puts after it.

@@ -97,7 +97,7 @@ fn hook_name(text: &str) -> Result<String, String> {
 /// What a run came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 struct Tally {
-    /// Hooks that are to be made, changed or removed.
+    /// Hooks that were to be made, changed or removed when it looked, those that were `done` included.
     open: usize,
     /// Hooks that were.
     done: usize,
@@ -199,7 +199,7 @@ impl<W: Write> Enrolling<'_, W> {
             let (steps, remarks) = match self.scaling.hooks(&group.group).await {
                 Ok(hooks) => {
                     let steps = plan(&wish, &hooks);
-                    let remarks = remarks(&steps, &hooks);
+                    let remarks = remarks(&wish.prefix, &steps, &hooks);
                     (steps, remarks)
                 }
                 Err(error) => {

@@ -137,15 +137,24 @@ fn differences(from: &Hook, to: &Hook) -> String {
 
 /// What to know of the other hooks of a group once these steps are done. It goes by the default of
 /// `--lifecycle-hook`: how the service runs is not known here.
-pub(super) fn remarks(steps: &[Step], hooks: &[Hook]) -> Vec<String> {
+pub(super) fn remarks(prefix: &str, steps: &[Step], hooks: &[Hook]) -> Vec<String> {
     let globs = HookGlobs::default();
     let later = steps.iter().filter_map(Step::wanted);
     let all: GroupHooks = hooks.iter().chain(later).map(|h| (h.hook.clone(), h.transition)).collect();
+    let is_enrolled = |name: &HookName| steps.iter().any(|step| step.hook() == name);
     let mut remarks = Vec::new();
     for transition in [Transition::Launching, Transition::Terminating] {
         let kind = transition.word();
         let left = globs.left_alone(&all, transition);
-        for hook in hooks.iter().filter(|h| left.contains(&h.hook)) {
+        for name in left.iter().filter(|name| is_enrolled(name)) {
+            let ours = globs.completed(&all, transition);
+            let ours = ours.iter().map(HookName::as_str).collect::<Vec<_>>().join(", ");
+            let glob = if name.as_str() == prefix { prefix.to_owned() } else { format!("{prefix}-*") };
+            remarks.push(format!(
+                "without --lifecycle-hook Sundown leaves the {kind} hook {name} alone, because the group also has {ours}. Run Sundown with --lifecycle-hook {glob}, and remove {ours}, which it then leaves alone"
+            ));
+        }
+        for hook in hooks.iter().filter(|h| left.contains(&h.hook) && !is_enrolled(&h.hook)) {
             remarks.push(format!(
                 "Sundown leaves the {kind} hook {} to whoever made it. If nobody answers it any more (aws-node-termination-handler is gone), instances wait in it for {}: delete it then",
                 hook.hook,
@@ -266,7 +275,7 @@ mod tests {
     fn hooks_that_nobody_may_answer_and_hooks_that_are_completed_by_default_are_named() {
         let named = |prefix: &str, hooks: &[Hook]| {
             let wish = Wish { prefix: prefix.to_owned(), ..wish() };
-            remarks(&plan(&wish, hooks), hooks)
+            remarks(prefix, &plan(&wish, hooks), hooks)
         };
         assert!(named("sundown", &[hook("Terminate-LC-Hook"), hook("sundown-terminate")]).is_empty());
         let left = named("sundown", &[hook("nth-drain")]);
@@ -275,6 +284,18 @@ mod tests {
         assert!(named("sundown", &[launch]).is_empty(), "no hook of Sundown's own is for launches");
         let several = named("drain", &[hook("backup")]);
         assert!(several.len() == 1 && several[0].contains("backup, drain-terminate"), "{several:?}");
+    }
+
+    #[test]
+    fn a_hook_of_another_prefix_that_the_service_leaves_alone_is_named_with_the_flag_that_it_needs() {
+        let wish = Wish { prefix: "drain".to_owned(), ..wish() };
+        let sundowns = hook("sundown-terminate");
+        for (there, glob) in [(vec![], "drain-*"), (vec![hook("drain-terminate")], "drain-*"), (vec![hook("drain")], "drain, and")] {
+            let hooks: Vec<Hook> = std::iter::once(sundowns.clone()).chain(there).collect();
+            let said = remarks("drain", &plan(&wish, &hooks), &hooks);
+            let is_named = said.len() == 1 && said[0].contains("also has sundown-terminate") && said[0].contains(&format!("--lifecycle-hook {glob}"));
+            assert!(is_named, "{said:?}");
+        }
     }
 
     #[test]

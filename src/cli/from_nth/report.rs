@@ -9,14 +9,22 @@ use super::{
     ours::{Ours, Said},
 };
 
-/// All of it, for a person. The first line says the most important thing.
+/// Where Sundown stands, for somebody who decides whether to move to it. README and `docs/from-nth.md` say the same.
+const STATUS: &str = concat!(
+    "Sundown ",
+    env!("CARGO_PKG_VERSION"),
+    ", before its first release:
+- No image is published yet: you build it (docs/install.md).
+- It has not run against real AWS yet, only against embedded servers for SQS, EC2 and Auto Scaling.
+- It recognizes rebalance recommendations and AWS Health events (scheduled events), and does not act on them yet. NTH does.
+So begin with a trial, which drains nothing and answers no hook (docs/from-nth.md).
+"
+);
+
+/// All of it, for a person. The first line says the most important thing about these settings; then comes where Sundown stands.
 pub(super) fn text(ours: &Ours) -> String {
-    let mut out = String::new();
-    if ours.imds_mode {
-        out += IMDS;
-    } else {
-        out += &queue_mode(ours);
-    }
+    let mut out = if ours.imds_mode { IMDS.to_owned() } else { queue_mode(ours) };
+    write!(out, "\n{STATUS}").ok();
     out += "\n# Values for deploy/helm/sundown (`-o values` prints these alone)\n\n";
     out += &yaml(&ours.values);
     list(&mut out, "To do", ours.to_do.iter().cloned());
@@ -70,12 +78,23 @@ fn rights() -> impl Iterator<Item = String> {
     ])
 }
 
+/// Where Sundown stands, for programs.
+fn status() -> Value {
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "imagePublished": false,
+        "runAgainstAws": false,
+        "notActedOnYet": ["rebalance", "health"],
+    })
+}
+
 /// The same for programs.
 pub(super) fn json(ours: &Ours) -> Value {
     let rights = always::RIGHTS.iter().map(|r| json!({ "action": r.action, "nth": r.theirs, "sundown": r.ours, "why": r.why }));
     let behaviour = always::BEHAVIOUR.iter().map(|(what, why)| json!({ "setting": what, "why": why }));
     let mut all = serde_json::to_value(ours).unwrap_or_default();
     if let Some(all) = all.as_object_mut() {
+        all.insert("status".to_owned(), status());
         all.insert("iam".to_owned(), rights.collect());
         all.insert("always".to_owned(), behaviour.collect());
     }

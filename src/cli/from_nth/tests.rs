@@ -411,3 +411,31 @@ fn what_would_keep_sundown_from_draining_or_from_starting_is_to_be_done() {
     assert!(todo(&ours(CHAT), "the Secret slack") && todo(&ours(CHAT), "kubectl -n kube-system get secret slack"));
     assert!(todo(&ours(LARGE), "imagePullSecrets"));
 }
+
+#[test]
+fn the_head_says_where_sundown_stands() {
+    let version = env!("CARGO_PKG_VERSION");
+    let page = std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    for text in [SMALL, DAEMON_SET] {
+        let ours = ours(text);
+        let printed = report::text(&ours);
+        let head = printed.split("\n# ").next().unwrap();
+        assert!(head.lines().count() <= 10, "{head}");
+        for words in [version, "before its first release", "o image is published yet", "not run against real AWS", "not act", "rebalance", "a trial"]
+        {
+            assert!(head.contains(words), "{words} is not in {head}");
+        }
+        let status = &report::json(&ours)["status"];
+        assert_eq!((&status["version"], &status["imagePublished"], &status["runAgainstAws"]), (&json!(version), &json!(false), &json!(false)));
+        assert_eq!(status["notActedOnYet"], json!(["rebalance", "health"]));
+    }
+    // Once one of these is true no longer, README changes, and this has to change with it.
+    for words in [
+        "before its first release",
+        "No image is published yet",
+        "has not run against real AWS yet",
+        "rebalance recommendations and AWS Health events",
+    ] {
+        assert!(page.replace("\n> ", " ").contains(words), "{words} is not in README.md");
+    }
+}

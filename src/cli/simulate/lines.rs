@@ -51,10 +51,15 @@ impl Line {
         self
     }
 
+    /// How many characters it has.
+    pub(super) fn length(&self) -> usize {
+        self.0.iter().map(|(_, text)| text.chars().count()).sum()
+    }
+
     /// The line as it is printed: cut after `width` characters, the last of which is `…` then. Control characters of names that others
     /// have given are shown as `?`.
     pub(super) fn render(&self, width: usize, colors: bool) -> String {
-        let length: usize = self.0.iter().map(|(_, text)| text.chars().count()).sum();
+        let length = self.length();
         let mut room = if length > width { width.saturating_sub(1) } else { length };
         let mut all = String::new();
         for (style, text) in &self.0 {

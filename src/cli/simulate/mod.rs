@@ -1,6 +1,7 @@
 //! `sundown simulate`: the service itself against an embedded AWS and an embedded Kubernetes.
 
 mod fields;
+mod flags;
 mod lines;
 mod pace;
 mod scenario;
@@ -12,6 +13,7 @@ mod view;
 
 use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, time::Duration};
 
+use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 
 pub(super) use self::scenario::ScenarioError;
@@ -77,6 +79,9 @@ fn log_filter(text: &str) -> Result<String, crate::observe::logs::BadFilter> {
     crate::observe::logs::filter(text).map(|_| text.to_owned())
 }
 
+/// What failed when standard output takes no more.
+const UNWRITTEN: &str = "cannot write to standard output";
+
 /// Runs a simulation.
 pub(super) fn main(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
     let scenario = Scenario::load(args.scenario.as_deref())?;
@@ -105,7 +110,11 @@ pub(super) fn main(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
     let result = runtime.block_on(stage::play(&scenario, play, shows.then(|| open(has_block)), skip.clone(), &interrupted))?;
     runtime.shutdown_timeout(Duration::from_secs(1));
     match args.output {
-        Output::Text => result.print(&mut open(false)),
+        Output::Text => {
+            let mut screen = open(false);
+            result.print(&mut screen);
+            screen.written().context(UNWRITTEN)?;
+        }
         Output::Json => result.write_json(&mut std::io::stdout().lock())?,
     }
     Ok(if result.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -2,7 +2,7 @@
 
 use std::{
     fmt::Write as _,
-    io::{IsTerminal as _, Write as _},
+    io::{self, IsTerminal as _, Write as _},
     time::Duration,
 };
 
@@ -13,6 +13,8 @@ pub(super) struct Screen {
     /// `None`: it is no terminal, or one without control sequences.
     terminal: Option<Terminal>,
     colors: bool,
+    /// The first error of a write.
+    failed: Option<io::Error>,
 }
 
 struct Terminal {
@@ -52,7 +54,7 @@ impl Screen {
     /// Standard output as it is. `has_block`: nobody else writes to the terminal.
     pub(super) fn open(has_block: bool, skip: Skip) -> Self {
         let terminal = (has_block && is_terminal()).then(|| Terminal { pending: Vec::new(), drawn: Vec::new(), drawn_at: None, skip });
-        Self { terminal, colors: has_colors() }
+        Self { terminal, colors: has_colors(), failed: None }
     }
 
     /// Whether there is a block.
@@ -64,7 +66,7 @@ impl Screen {
     pub(super) fn print(&mut self, line: Line) {
         match &mut self.terminal {
             Some(terminal) => terminal.pending.push(line),
-            None => write(&(line.render(width(), self.colors) + "\n")),
+            None => self.write(&(line.render(width(), self.colors) + "\n")),
         }
     }
 
@@ -75,20 +77,41 @@ impl Screen {
             return;
         }
         let (columns, rows) = size();
-        terminal.draw(&fitting(block, rows), columns, self.colors);
+        let text = terminal.drawing(&fitting(block, rows), columns, self.colors);
+        self.write(&text);
     }
 
     /// Takes the block away; what follows is printed below the lines that stay.
     pub(super) fn close(&mut self) {
-        if let Some(terminal) = &mut self.terminal {
-            terminal.draw(&[], size().0, self.colors);
+        if let Some(mut terminal) = self.terminal.take() {
+            let text = terminal.drawing(&[], size().0, self.colors);
+            self.write(&text);
         }
-        self.terminal = None;
     }
 
     /// Prints a line that is as long as it is: the terminal wraps it.
-    pub(super) fn print_whole(&self, line: &Line) {
-        write(&(line.render(usize::MAX, self.colors) + "\n"));
+    pub(super) fn print_whole(&mut self, line: &Line) {
+        self.write(&(line.render(usize::MAX, self.colors) + "\n"));
+    }
+
+    /// How many characters of a line are printed.
+    pub(super) fn columns() -> usize {
+        width()
+    }
+
+    /// Whether everything could be written. A reader that has closed its pipe wants no more, which is no failure.
+    pub(super) fn written(&mut self) -> io::Result<()> {
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    fn write(&mut self, text: &str) {
+        let mut out = io::stdout().lock();
+        let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        if let Err(error) = written
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
+            self.failed.get_or_insert(error);
+        }
     }
 }
 
@@ -98,7 +121,8 @@ impl Terminal {
         recent.is_some_and(|since| since < REDRAW)
     }
 
-    fn draw(&mut self, block: &[Line], columns: usize, colors: bool) {
+    /// What draws the lines that stay and the block in place of the last one.
+    fn drawing(&mut self, block: &[Line], columns: usize, colors: bool) -> String {
         let mut text = String::new();
         // Up over the rows of the block, those that a narrower terminal has broken and those of Enter included, and all below away.
         let rows: usize = self.drawn.iter().map(|length| length.div_ceil(columns.max(1)).max(1)).sum();
@@ -112,21 +136,15 @@ impl Terminal {
             text.push('\n');
         }
         text += WRAP;
-        write(&text);
         self.drawn = block.iter().map(|line| line.render(columns, false).chars().count()).collect();
         self.drawn_at = Some(now());
+        text
     }
 }
 
 /// The columns of a terminal; a pipe has no end.
 fn width() -> usize {
     if is_terminal() { size().0 } else { usize::MAX }
-}
-
-fn write(text: &str) {
-    let mut out = std::io::stdout().lock();
-    // Nobody may read any more; the simulation ends by itself.
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).ok();
 }
 
 #[allow(clippy::disallowed_methods, reason = "how often a person's screen is redrawn has nothing to do with simulated time")]

@@ -2,9 +2,11 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    flags,
     pace::{Pace, Skip, hold_back},
     scenario::{Event, Instances, Kind, Scenario, ScenarioError, Workload},
     screen::Screen,
@@ -98,7 +100,7 @@ pub(super) async fn play(
     let cast = Cast { world, board, clock, begun: clock.now() };
     let mut view = View::new(screen, cast.begun, pace, skip.as_ref());
     let at_rest = interrupted.run_until_cancelled(course(scenario, &cast, &mut view)).await;
-    view.finish();
+    let shown = view.finish();
     let (ended, by_hand) = (clock.now(), at_rest.is_none());
     if let (Some(guide), Some(at_rest)) = (&guide, at_rest) {
         guide.say_over(at_rest);
@@ -109,6 +111,7 @@ pub(super) async fn play(
         // Not for as long as its long poll: the queue ends with it.
         tokio::time::timeout(seconds(3), service).await.ok();
     }
+    shown.context(super::UNWRITTEN)?;
     let end = End { begun: cast.begun, ended, at_rest: at_rest == Some(true), by_hand };
     Ok(Summary::of(scenario, seed, end, cast.board.as_ref(), &cast.world))
 }
@@ -260,38 +263,10 @@ fn add(world: &World, workload: &Workload) {
 /// The configuration that a person would give for this world.
 fn config(world: &World, scenario: &Scenario) -> Result<Config, ScenarioError> {
     let (url, cluster) = (world.queue_url(), world.cluster().to_owned());
-    check_flags(&scenario.flags)?;
+    flags::check(&scenario.flags)?;
     let all = ["--queue-url".to_owned(), url, "--cluster-name".to_owned(), cluster].into_iter().chain(scenario.flags.iter().cloned());
-    let flags = RunArgs::from_flags(all).map_err(|e| ScenarioError::Flags(first_paragraph(&e.to_string())))?;
-    flags.config(&|_| None).map_err(|e| ScenarioError::Flags(e.to_string()))
-}
-
-/// Flags that the simulation gives itself, flags of what a simulation does not have, and flags that end a run before it begins.
-fn check_flags(flags: &[String]) -> Result<(), ScenarioError> {
-    const GIVEN: [&str; 2] = ["--queue-url", "--cluster-name"];
-    const WITHOUT_EFFECT: [&str; 11] = [
-        "--region",
-        "--aws-endpoint-url",
-        "--kubeconfig",
-        "--context",
-        "--log-level",
-        "--log-format",
-        "--otlp-endpoint",
-        "--otlp-headers-file",
-        "--print-config",
-        "--trial",
-        "--trial-log",
-    ];
-    for flag in flags {
-        let name = flag.split('=').next().unwrap_or_default();
-        if GIVEN.contains(&name) {
-            return Err(ScenarioError::Flags(format!("{name} is given by the simulation: take it away")));
-        }
-        if WITHOUT_EFFECT.contains(&name) || name.starts_with("--webhook-") || name.ends_with("-listen") {
-            return Err(ScenarioError::Flags(format!("{name} has no effect in a simulation: take it away")));
-        }
-    }
-    Ok(())
+    let arguments = RunArgs::from_flags(all).map_err(|e| ScenarioError::Flags(first_paragraph(&e.to_string())))?;
+    arguments.config(&|_| None).map_err(|e| ScenarioError::Flags(e.to_string()))
 }
 
 /// What is wrong, without the usage of a command that nobody has called.

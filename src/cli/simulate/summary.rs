@@ -131,7 +131,15 @@ impl Summary {
             screen.print(line);
         }
         if self.has_service {
-            for line in self.table() {
+            let table = self.table();
+            let cut = self.cut_off(&table, Screen::columns());
+            for line in table {
+                screen.print(line);
+            }
+            if !cut.is_empty() {
+                screen.print(Line::default());
+            }
+            for line in cut {
                 screen.print(line);
             }
         } else {
@@ -154,6 +162,32 @@ impl Summary {
             screen.print(Line::default());
             screen.print_whole(&Line::of(Style::Waiting, format!("Not everything came to rest before {end}.")));
         }
+    }
+
+    /// The last columns of a table that is too wide for `width`, for each node that has something in them.
+    fn cut_off(&self, table: &[Line], width: usize) -> Vec<Line> {
+        if table.iter().all(|line| line.length() <= width) {
+            return Vec::new();
+        }
+        let line = |n: &NodeSummary| {
+            let mut parts = Vec::new();
+            if n.heartbeats > 0 {
+                parts.push(super::view::count(n.heartbeats, "heartbeat"));
+            }
+            if !n.completed_with.is_empty() {
+                parts.push(format!("completed {}", n.completed_with.join(" ")));
+            }
+            let blocked = n.blocked_text();
+            let mut lines = Vec::new();
+            if !parts.is_empty() || !blocked.is_empty() {
+                lines.push(Line::plain(format!("{}  {}", short(&n.node), parts.join(", ")).trim_end()));
+            }
+            if !blocked.is_empty() {
+                lines.push(Line::of(Style::Waiting, format!("  blocked {}", blocked.trim_start())));
+            }
+            lines
+        };
+        self.nodes.iter().flat_map(line).collect()
     }
 
     fn table(&self) -> Vec<Line> {
@@ -248,5 +282,54 @@ fn node(name: &NodeName, r: &NodeReport, end: End, world: &World) -> NodeSummary
         pods_left: if r.drained.is_some() { r.left_at_end.clone() } else { not_drained(name, world) },
         heartbeats: r.heartbeats,
         completed_with: r.completed.clone(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "what is not there fails the test")]
+mod tests {
+    use super::*;
+
+    fn drained(name: &str, heartbeats: u64, blocked: Vec<BlockedFor>) -> NodeSummary {
+        NodeSummary {
+            node: format!("{name}.eu-west-1.compute.internal"),
+            instance: "i-1".to_owned(),
+            kind: "terminate-hook",
+            cordoned_after_ms: 30_000,
+            drained_after_ms: None,
+            ended: "draining",
+            evictions: 1,
+            refusals: 9,
+            deletes: 0,
+            forced: Vec::new(),
+            blocked,
+            pods_left: Vec::new(),
+            heartbeats,
+            completed_with: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_a_narrow_terminal_cuts_off_the_table_is_printed_below_it() {
+        let block = BlockedFor { pod: "shop/ledger-0".to_owned(), reason: "pdb", seconds: 1164 };
+        let done = NodeSummary { completed_with: vec!["CONTINUE"], ..drained("ip-10-0-0-4", 0, Vec::new()) };
+        let summary = Summary {
+            scenario: "s".to_owned(),
+            seed: 1,
+            seconds: 60,
+            at_rest: false,
+            by_hand: false,
+            nodes: vec![drained("ip-10-0-0-3", 8, vec![block]), done, drained("ip-10-0-0-5", 0, Vec::new())],
+            hooks: Vec::new(),
+            calls: Calls { aws: BTreeMap::new(), kubernetes: BTreeMap::new() },
+            has_service: true,
+        };
+        let table = summary.table();
+        let below = |width| summary.cut_off(&table, width).iter().map(|line| line.render(usize::MAX, false)).collect::<Vec<_>>();
+        let open = table[1].render(80, false);
+        assert!(open.ends_with('…') && !open.contains("pdb"), "{open}");
+        let expected = ["ip-10-0-0-3  8 heartbeats", "  blocked 1164 s by pdb (shop/ledger-0)", "ip-10-0-0-4  completed CONTINUE"];
+        assert_eq!(below(80), expected);
+        assert!(below(200).is_empty() && below(usize::MAX).is_empty(), "nothing is cut off");
     }
 }

@@ -79,11 +79,11 @@ impl View {
         }
     }
 
-    /// The summary follows.
-    pub(super) fn finish(&mut self) {
-        if let Some(screen) = &mut self.screen {
-            screen.close();
-        }
+    /// The summary follows. Errs when a line could not be written.
+    pub(super) fn finish(&mut self) -> std::io::Result<()> {
+        let Some(screen) = &mut self.screen else { return Ok(()) };
+        screen.close();
+        screen.written()
     }
 }
 

@@ -57,9 +57,7 @@ impl Source {
         let mut nodes = cluster::list_nodes(&self.cluster, &KeepLabels::keys([])).await?;
         nodes.sort_by(|a, b| a.name.cmp(&b.name));
         let named = match only {
-            Some(text) => {
-                Some(named(&nodes, text).ok_or_else(|| anyhow::anyhow!("there is no node `{text}`, and no node of an instance of that ID"))?)
-            }
+            Some(text) => Some(named(&nodes, text)?),
             None => None,
         };
         let mut facts = Facts {
@@ -135,14 +133,51 @@ impl Source {
     }
 }
 
-/// The node of this name, or else of the instance of this ID. (There are clusters whose nodes have their instance's ID for a name.)
-pub(in crate::cli) fn named(nodes: &[Node], text: &str) -> Option<NodeName> {
+/// No node goes by what was given, or more than one does.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(in crate::cli) enum NotOneNode {
+    /// Nothing has this name.
+    #[error("there is no node `{0}`, and no node of an instance of that ID")]
+    Unknown(String),
+    /// It is the first label of several names.
+    #[error("`{text}` may be any of these nodes: {}; give the whole name", listed(.candidates))]
+    Ambiguous {
+        /// What was given.
+        text: String,
+        /// Whose names begin with it.
+        candidates: Vec<NodeName>,
+    },
+}
+
+/// How many candidates an error names.
+const CANDIDATES: usize = 10;
+
+fn listed(candidates: &[NodeName]) -> String {
+    let named = candidates.iter().take(CANDIDATES).map(NodeName::as_str).collect::<Vec<_>>().join(", ");
+    match candidates.len().saturating_sub(CANDIDATES) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
+/// The node of this name, or else of the instance of this ID, or else the only one whose name has this first label, which is all that
+/// the table of `status` shows of it. (There are clusters whose nodes have their instance's ID for a name.)
+pub(in crate::cli) fn named(nodes: &[Node], text: &str) -> Result<NodeName, NotOneNode> {
     let by_name = nodes.iter().find(|node| node.name.as_str() == text);
     let by_instance = || {
         let instance: InstanceId = text.parse().ok()?;
         nodes.iter().find(|node| node.instance.as_ref() == Some(&instance))
     };
-    by_name.or_else(by_instance).map(|node| node.name.clone())
+    if let Some(node) = by_name.or_else(by_instance) {
+        return Ok(node.name.clone());
+    }
+    let has_label = |node: &&Node| node.name.as_str().split_once('.').is_some_and(|(label, _)| label == text);
+    let candidates: Vec<NodeName> = nodes.iter().filter(has_label).map(|node| node.name.clone()).collect();
+    match candidates.as_slice() {
+        [] => Err(NotOneNode::Unknown(text.to_owned())),
+        [node] => Ok(node.clone()),
+        _ => Err(NotOneNode::Ambiguous { text: text.to_owned(), candidates }),
+    }
 }
 
 fn daemon_set_of(pod: &Pod) -> Option<(String, String)> {

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::facts::{EventFacts, Facts, LeaseFacts, Subject};
 use crate::{
+    cli::words::count,
     config::DrainConfig,
     controller::{drain_settings, limits_of, taken_up},
     domain::{InstanceId, Moment, MomentExt, Node, NodeName, Pod, Taken, seconds},
@@ -70,8 +71,10 @@ pub(super) struct NodeStatus {
     pub(super) since: Option<Moment>,
     /// When the drain ends at the latest.
     pub(super) deadline: Option<Moment>,
-    /// From when on the first of the pods that are left may be deleted by force. `None`: none is.
+    /// From when on the first of the pods that are left may be deleted by force. `None`: none is, or the pods cannot be listed.
     pub(super) force_from: Option<Moment>,
+    /// No pod is left, or those that are left are terminating already.
+    pub(super) nothing_to_force: bool,
     /// `None`: the pods cannot be listed.
     pub(super) pods: Option<Pods>,
     pub(super) blocked: Vec<BlockedPod>,
@@ -223,6 +226,7 @@ impl Reader<'_> {
             since: None,
             deadline: None,
             force_from: None,
+            nothing_to_force: false,
             pods: None,
             blocked: Vec::new(),
             hooks: Vec::new(),
@@ -254,6 +258,7 @@ impl Reader<'_> {
             since: Some(accepted),
             deadline: None,
             force_from: None,
+            nothing_to_force: false,
             pods: None,
             blocked: Vec::new(),
             hooks: self.hooks(node, record, instance),
@@ -308,6 +313,7 @@ impl Reader<'_> {
         let leaving = left.iter().filter(|pod| pod.deletion.is_some() && !is_blocked(pod)).count();
         let count = left.len() + stuck.counts.unknown;
         status.pods = Some(Pods { left: count, waiting: count.saturating_sub(blocked + leaving), blocked, leaving });
+        status.nothing_to_force = stuck.counts.unknown == 0 && left.iter().all(|pod| pod.deletion.is_some());
         status.force_from = left.iter().filter_map(|pod| drain.forced_from(pod)).min();
     }
 
@@ -386,7 +392,10 @@ fn budget_words(reason: BlockReason, budgets: &[&crate::domain::Budget]) -> Stri
     match (reason, budgets) {
         (BlockReason::TwoPdbs, _) => "The API evicts no pod that more than one budget counts.".to_owned(),
         (BlockReason::PdbLagging, _) => "The budget's status is behind its spec.".to_owned(),
-        (_, [budget, ..]) => format!("{} healthy pods, {} needed", budget.healthy, budget.desired),
+        (_, [budget, ..]) => {
+            let healthy = usize::try_from(budget.healthy).unwrap_or_default();
+            format!("{}, {} needed", count(healthy, "healthy pod"), budget.desired)
+        }
         (_, []) => String::new(),
     }
 }

@@ -187,6 +187,8 @@ fn pods_are_counted_and_each_one_that_is_held_is_named_with_what_holds_it() {
         ]
     );
     assert_eq!((status.blocked[0].message.as_str(), status.blocked[2].message.as_str()), ("2 healthy pods, 2 needed", "no, says guard"));
+    facts.budgets = vec![Budget { healthy: 1, desired: 1, ..budget("cart", 0) }];
+    assert_eq!(report(&facts, None).nodes[0].blocked[0].message, "1 healthy pod, 1 needed");
 }
 
 #[test]
@@ -254,13 +256,56 @@ fn the_last_event_of_each_reason_is_shown_and_heartbeats_are_those_of_the_hook()
 }
 
 #[test]
-fn a_node_is_found_by_its_name_and_by_the_id_of_its_instance() {
-    let nodes = [node("ip-1", &[]), Node { instance: None, ..node("i-1234567890abcdef1", &[]) }];
-    for (text, expected) in
-        [("ip-1", Some("ip-1")), (INSTANCE, Some("ip-1")), ("i-1234567890abcdef1", Some("i-1234567890abcdef1")), ("ip-2", None), ("i-0", None)]
-    {
-        assert_eq!(named(&nodes, text).as_ref().map(crate::domain::NodeName::as_str), expected, "{text}");
+fn a_node_is_found_by_its_name_by_the_id_of_its_instance_and_by_a_first_label_that_no_other_node_has() {
+    let nodes = [
+        node("ip-1", &[]),
+        Node { instance: None, ..node("i-1234567890abcdef1", &[]) },
+        node("ip-3.eu-west-1.compute.internal", &[]),
+        node("ip-4.a", &[]),
+        node("ip-4.b", &[]),
+        node("ip-1.a", &[]),
+    ];
+    let found = |text: &str| named(&nodes, text).map_err(|error| error.to_string());
+    for (text, expected) in [
+        ("ip-1", "ip-1"),
+        (INSTANCE, "ip-1"),
+        ("i-1234567890abcdef1", "i-1234567890abcdef1"),
+        ("ip-3", "ip-3.eu-west-1.compute.internal"),
+        ("ip-4.a", "ip-4.a"),
+    ] {
+        assert_eq!(found(text), Ok(expected.into()), "{text}");
     }
+    for text in ["ip-2", "i-0", "ip", "ip-3.eu-west-1", ""] {
+        assert!(found(text).is_err_and(|said| said.contains(&format!("no node `{text}`"))), "{text}");
+    }
+    assert!(found("ip-4").is_err_and(|said| said.contains("any of these nodes: ip-4.a, ip-4.b; give the whole name")));
+}
+
+#[test]
+fn a_node_where_no_pod_is_left_to_force_shows_a_dash_and_never_is_kept_for_one_that_no_deadline_rules() {
+    let leaving = Pod { deletion: Some(at(3620)), ..pod("leaving") };
+    let stuck = Pod { deletion: Some(at(3500)), finalizers: true, ..pod("stuck") };
+    let shown = |pods: &[Pod], settings: &str| {
+        let mut facts = draining(pods);
+        facts.lease.as_mut().unwrap().settings = DrainConfig::from_published(settings);
+        let report = report(&facts, None);
+        let page = text(&report, PLAIN);
+        let row = page.lines().find(|line| line.starts_with("a ")).unwrap().to_owned();
+        let words: Vec<_> = row.split_whitespace().map(str::to_owned).collect();
+        (words[5].clone(), text(&report, Look { is_detailed: true, ..PLAIN }))
+    };
+    let settings = "--drain-timeout=40m";
+    for pods in [&[leaving.clone()][..], &[leaving.clone(), stuck], &[]] {
+        let (force, detail) = shown(pods, settings);
+        assert!(force == "-" && detail.contains("force from no pod is left that could be forced"), "{force} {detail}");
+    }
+    let (force, detail) = shown(&[leaving.clone(), pod("web")], "--force-after=never");
+    assert!(force == "never" && detail.contains("no pod is deleted by force"), "{force} {detail}");
+    assert!(!["-", "never"].contains(&shown(&[leaving, pod("web")], settings).0.as_str()));
+    let mut unread = draining(&[]);
+    unread.pods.clear();
+    let page = text(&report(&unread, None), PLAIN);
+    assert!(page.contains(" ?     ?        ? "), "{page}");
 }
 
 fn shown(name: &str) -> NodeStatus {
@@ -273,6 +318,7 @@ fn shown(name: &str) -> NodeStatus {
         since: Some(at(3350)),
         deadline: Some(at(6950)),
         force_from: Some(at(5150)),
+        nothing_to_force: false,
         pods: Some(Pods { left: 3, waiting: 1, blocked: 1, leaving: 1 }),
         blocked: vec![BlockedPod {
             pod: "shop/cart-7d9c5b7f4-x2x4q".to_owned(),

@@ -135,6 +135,8 @@ impl Page {
         let force = match node.state {
             State::Paused => "paused".to_owned(),
             State::RecordLost | State::NotDraining => String::new(),
+            State::Draining if node.pods.is_none() => "?".to_owned(),
+            State::Draining if node.nothing_to_force => "-".to_owned(),
             State::Draining => self.until(node.force_from, "never"),
         };
         let left = if node.since.is_some() { self.until(node.deadline, "none") } else { String::new() };
@@ -228,7 +230,11 @@ impl Page {
             };
             let deadline = when(self, node.deadline, "none");
             self.fact("deadline", &deadline);
-            let force = when(self, node.force_from, "no pod is deleted by force");
+            let force = if node.nothing_to_force {
+                "no pod is left that could be forced".to_owned()
+            } else {
+                when(self, node.force_from, if node.pods.is_some() { "no pod is deleted by force" } else { "not known" })
+            };
             self.fact("force from", &force);
         }
         match node.pods {

@@ -1,5 +1,6 @@
 //! The client, and the one way by which a request leaves.
 
+mod clock;
 mod proxy;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use tokio::{
     time::Instant,
 };
 
+pub(super) use self::clock::ServerClock;
 use super::{CallObserver, ClusterError, Outcome, Problem, Silent, Target, error::answer_of, lease::WritePermit};
 use crate::{
     controller::{Clock, Random, Spawner},
@@ -164,6 +166,7 @@ pub struct Cluster {
     shares: Arc<BTreeMap<Target, Semaphore>>,
     orders: Arc<Semaphore>,
     lists: Arc<Semaphore>,
+    server_clock: ServerClock,
 }
 
 /// What a request holds while it is under way.
@@ -186,7 +189,14 @@ impl Cluster {
         let Settings { in_flight, orders, lists, .. } = parts.settings;
         let shares = Target::ALL.into_iter().map(|target| (target, semaphore(in_flight - in_flight / 4))).collect();
         let (slots, orders, lists) = (semaphore(in_flight), semaphore(orders), semaphore(lists));
-        Self { parts: Arc::new(parts), slots: Arc::new(slots), shares: Arc::new(shares), orders: Arc::new(orders), lists: Arc::new(lists) }
+        Self {
+            parts: Arc::new(parts),
+            slots: Arc::new(slots),
+            shares: Arc::new(shares),
+            orders: Arc::new(orders),
+            lists: Arc::new(lists),
+            server_clock: ServerClock::default(),
+        }
     }
 
     /// With default settings, an open gate, and nobody counting.
@@ -200,6 +210,10 @@ impl Cluster {
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.parts.clock
+    }
+
+    pub(super) fn server_clock(&self) -> &ServerClock {
+        &self.server_clock
     }
 
     pub(super) fn random(&self) -> &Random {
@@ -334,7 +348,11 @@ impl Cluster {
     }
 
     async fn dispatch(&self, target: Target, object: &str, request: Request<Vec<u8>>) -> Result<Response<Body>, ClusterError> {
-        self.parts.client.send(request.map(Body::from)).await.map_err(|e| ClusterError::from_kube(target.action(), object, &e))
+        let sent = self.clock().now();
+        let answer = self.parts.client.send(request.map(Body::from)).await;
+        let answer = answer.map_err(|e| ClusterError::from_kube(target.action(), object, &e))?;
+        self.server_clock.saw(answer.headers(), sent, self.clock().now());
+        Ok(answer)
     }
 
     fn count(&self, target: Target, error: Option<&ClusterError>, begun: Instant) {

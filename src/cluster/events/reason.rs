@@ -74,11 +74,11 @@ macro_rules! reasons {
 reasons! {
     /// An interruption was taken on.
     InterruptionAccepted [Normal, Warning] [Node]
-        "An interruption was taken on, or joined to the one that the node has: what AWS said. The node is cordoned, and its drain begins. `Normal` of a terminate hook, `Warning` of what leaves less time."
-        => "Nothing. If it should not go: [the brake](operations.md#the-brake).";
+        "An interruption was accepted, or joined to the one that the node has: what AWS sent. The node is cordoned, and its drain begins. `Normal` of a terminate hook, `Warning` of what leaves less time."
+        => "Nothing. If the node should not go: [pause or release its drain](operations.md#the-brake).";
     /// A test event came.
     TestReceived [Normal] [Node]
-        "A test event for its instance came. The message says what would be done were it real; nothing was."
+        "A test event for its instance came. The message reports what would be done were it real; nothing was."
         => "Nothing: it is the answer to [`sundown send-test`](commands.md#sundown-send-test).";
     /// Several Nodes claim one instance.
     DuplicateProviderID [Warning] [Node]
@@ -138,11 +138,11 @@ reasons! {
         => "Nothing.";
     /// A drain ended with nothing left.
     Drained [Normal] [Node]
-        "The drain ended, and nothing that counts is left: after how long."
+        "The drain ended: no pod that counts is left, or the instance has ended. Says after how long."
         => "Nothing.";
-    /// A drain ended with pods left.
+    /// A drain ended with pods left, or before they were known.
     DrainEnded [Warning] [Node]
-        "The drain ended with pods left: how, after how long, and which."
+        "The drain ended with pods left: how, after how long, and which. Or it ended before Sundown had listed the pods of the node."
         => "`deadline_reached`, `timed_out`: [deadline misses](operations.md#deadline-misses). The others: [how drains end](operations.md#ends-of-drains).";
     /// A hook was completed.
     LifecycleCompleted [Normal] [Node]
@@ -201,7 +201,7 @@ Every reason of the Kubernetes Events that Sundown writes, roughly in the order 
 
 Those on a node are shown by `kubectl describe node NODE` (they lie in the namespace `default`), those on a pod by `kubectl describe pod`. All of them:
 `kubectl get events -A --field-selector reportingComponent=sundown`. Equal ones are counted up on one Event for ten minutes. At most 20 a second are written, and what is
-dropped because too many wait, or because the leader was told to stop, is counted (`sundown_events_dropped_total`). A dry run writes none.
+dropped because too many wait, or because the leader was asked to stop, is counted (`sundown_events_dropped_total`). A dry run writes none.
 
 | reason | type | on | when | what to do |
 | --- | --- | --- | --- | --- |

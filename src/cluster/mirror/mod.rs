@@ -65,7 +65,7 @@ impl<T> Clone for Change<T> {
 }
 
 /// What a copy needs to know of its objects.
-pub(super) trait Object: Send + Sync + 'static {
+pub(super) trait Object: PartialEq + Send + Sync + 'static {
     /// What it is found by.
     type Key: Ord + Clone + Send + Sync + 'static;
     /// What it, and by somebody's mistake another one too, is also found by.
@@ -257,6 +257,10 @@ impl<T: Object> State<T> {
 
     fn put(&mut self, object: T) {
         let key = object.key();
+        if self.objects.get(&key).is_some_and(|known| **known == object) {
+            // The watch repeats what was learnt past it. Others share the copy that is there: a second one would take twice the memory.
+            return;
+        }
         let now = Arc::new(object);
         let before = self.objects.insert(key.clone(), now.clone());
         if let Some(before) = &before {

@@ -20,11 +20,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     Change, Cluster, ClusterError, Health, KeepLabels, Lane, Problem, Target,
+    client::ServerClock,
     mirror::{self, Mirror},
     slim,
     watch::{Collection, Decode, Decoded, Reader},
 };
-use crate::domain::{InstanceId, Node, NodeName, is_older_version};
+use crate::domain::{InstanceId, Moment, Node, NodeName, is_older_version};
 
 const PATH: &str = "/api/v1/nodes";
 
@@ -69,12 +70,13 @@ const SHARED_LABELS: usize = 1000;
 
 struct Nodes {
     keep: KeepLabels,
+    clock: ServerClock,
     labels: std::sync::Mutex<BTreeSet<Arc<BTreeMap<String, String>>>>,
 }
 
 impl Nodes {
-    fn new(keep: KeepLabels) -> Self {
-        Self { keep, labels: std::sync::Mutex::default() }
+    fn new(cluster: &Cluster, keep: KeepLabels) -> Self {
+        Self { keep, clock: cluster.server_clock().clone(), labels: std::sync::Mutex::default() }
     }
 
     /// The same labels, of another Node if one has them too.
@@ -99,7 +101,7 @@ impl Decode for Nodes {
     type Object = Node;
 
     fn decode(&self, json: &str) -> Result<Decoded<Node>, serde_json::Error> {
-        let mut node = slim::node(json, &self.keep)?;
+        let mut node = by_our_clock(slim::node(json, &self.keep)?, &self.clock);
         self.share(&mut node.labels);
         Ok(Decoded::Whole(node))
     }
@@ -172,7 +174,7 @@ impl NodeIndex {
     #[must_use]
     pub fn start(cluster: &Cluster, keep: KeepLabels) -> Self {
         let (mirror, restart) = (Arc::new(Mirror::default()), mirror::Restart::default());
-        let copy = mirror::keep(cluster.clone(), collection(), Nodes::new(keep.clone()), mirror.clone(), WORDS, restart.clone());
+        let copy = mirror::keep(cluster.clone(), collection(), Nodes::new(cluster, keep.clone()), mirror.clone(), WORDS, restart.clone());
         let watch = cluster.spawner().spawn_scoped(copy);
         Self(Arc::new(Inner { cluster: cluster.clone(), keep, mirror, restart, fresh: Mutex::new(None), _watch: watch }))
     }
@@ -258,7 +260,7 @@ impl NodeIndex {
     /// when this returns, for the Nodes that the index knows. A Node that cannot be read is left out.
     pub async fn list_unschedulable(&self) -> Result<UnschedulableNodes, ClusterError> {
         let fields = Some("spec.unschedulable=true".to_owned());
-        let mut reader = Reader::new(&self.0.cluster, Nodes::new(self.0.keep.clone()));
+        let mut reader = Reader::new(&self.0.cluster, Nodes::new(&self.0.cluster, self.0.keep.clone()));
         let listed = match tokio::time::timeout(LIST, reader.list(&Collection { fields, ..collection() })).await {
             Ok(listed) => listed?,
             Err(_) => return Err(endless_list()),
@@ -268,7 +270,7 @@ impl NodeIndex {
     }
 
     async fn list(&self) -> Result<Vec<Arc<Node>>, ClusterError> {
-        let listed = Reader::new(&self.0.cluster, Nodes::new(self.0.keep.clone())).list(&collection()).await?;
+        let listed = Reader::new(&self.0.cluster, Nodes::new(&self.0.cluster, self.0.keep.clone())).list(&collection()).await?;
         match listed.unreadable.first() {
             Some(bad) => Err(ClusterError::silent(Target::ListNodes.action(), "", Problem::Unreadable, format!("Node {} cannot be read", bad.name))),
             None => Ok(listed.objects.into_iter().map(Arc::new).collect()),
@@ -286,7 +288,11 @@ impl NodeIndex {
     }
 
     fn learn(&self, target: Target, name: &NodeName, body: &[u8]) -> Result<Node, ClusterError> {
-        let node = decode(target, &self.0.keep, name, body)?;
+        let mut node = decode(&self.0.cluster, target, &self.0.keep, name, body)?;
+        if let Some(known) = self.0.mirror.get(name).filter(|known| known.labels == node.labels) {
+            // The index shares one copy among the Nodes of one kind.
+            node.labels = Arc::clone(&known.labels);
+        }
         self.0.mirror.learn(node.clone());
         Ok(node)
     }
@@ -300,7 +306,7 @@ fn endless_list() -> ClusterError {
 pub async fn read_node(cluster: &Cluster, keep: &KeepLabels, name: &NodeName) -> Result<Option<Node>, ClusterError> {
     let request = Request::new(PATH).get(name.as_str(), &GetParams::default()).map_err(|e| unbuildable(Target::GetNode, name, &e))?;
     match cluster.call(Target::GetNode, Lane::Ordinary, name.as_str(), request).await {
-        Ok(body) => decode(Target::GetNode, keep, name, &body).map(Some),
+        Ok(body) => decode(cluster, Target::GetNode, keep, name, &body).map(Some),
         Err(error) if error.problem == Problem::NotFound => Ok(None),
         Err(error) => Err(error),
     }
@@ -308,13 +314,20 @@ pub async fn read_node(cluster: &Cluster, keep: &KeepLabels, name: &NodeName) ->
 
 /// Lists all Nodes, for a command that keeps no index. A Node that cannot be read is left out.
 pub async fn list_nodes(cluster: &Cluster, keep: &KeepLabels) -> Result<Vec<Node>, ClusterError> {
-    Ok(Reader::new(cluster, Nodes::new(keep.clone())).list(&collection()).await?.objects)
+    Ok(Reader::new(cluster, Nodes::new(cluster, keep.clone())).list(&collection()).await?.objects)
 }
 
-fn decode(target: Target, keep: &KeepLabels, name: &NodeName, body: &[u8]) -> Result<Node, ClusterError> {
+/// The times in a Node are those of the API server and of controllers beside it.
+fn by_our_clock(node: Node, clock: &ServerClock) -> Node {
+    let ours = |time: Option<Moment>| time.map(|at| clock.to_ours(at));
+    Node { created: ours(node.created), ready_since: ours(node.ready_since), ..node }
+}
+
+fn decode(cluster: &Cluster, target: Target, keep: &KeepLabels, name: &NodeName, body: &[u8]) -> Result<Node, ClusterError> {
     let unreadable = |why: String| ClusterError::silent(target.action(), name.as_str(), Problem::Unreadable, why);
     let text = std::str::from_utf8(body).map_err(|e| unreadable(e.to_string()))?;
-    slim::node(text, keep).map_err(|e| unreadable(e.to_string()))
+    let node = slim::node(text, keep).map_err(|e| unreadable(e.to_string()))?;
+    Ok(by_our_clock(node, cluster.server_clock()))
 }
 
 fn unbuildable(target: Target, name: &NodeName, error: &kube::core::request::Error) -> ClusterError {

@@ -15,7 +15,9 @@ use self::{
     wide::{Command, Wanted},
 };
 use super::{
-    Cluster, ClusterError, Target, slim,
+    Cluster, ClusterError, Target,
+    client::ServerClock,
+    slim,
     watch::{Collection, Decode, Decoded, Reader},
 };
 use crate::domain::{Moment, NodeName, Pod, PodUid};
@@ -139,7 +141,7 @@ impl PodFeed {
 
 /// Lists the pods of one node, for a command that watches nothing.
 pub async fn list_pods(cluster: &Cluster, node: &NodeName) -> Result<Vec<Pod>, ClusterError> {
-    Ok(Reader::new(cluster, Pods::default()).list(&collection(Some(node))).await?.objects)
+    Ok(Reader::new(cluster, Pods::all(cluster)).list(&collection(Some(node))).await?.objects)
 }
 
 impl Feed {
@@ -189,13 +191,17 @@ fn collection(node: Option<&NodeName>) -> Collection {
     }
 }
 
-/// Reads pods; those of nodes that are not wanted are dropped before they are read whole.
-#[derive(Default)]
+/// Reads pods, with times by our clock; those of nodes that are not wanted are dropped before they are read whole.
 struct Pods {
     wanted: Option<Wanted>,
+    clock: ServerClock,
 }
 
 impl Pods {
+    fn all(cluster: &Cluster) -> Self {
+        Self { wanted: None, clock: cluster.server_clock().clone() }
+    }
+
     fn wants(&self, node: Option<&str>) -> bool {
         match (&self.wanted, node) {
             (None, _) => true,
@@ -212,7 +218,10 @@ impl Decode for Pods {
         if self.wanted.is_some() && slim::node_of(json).is_ok_and(|node| !self.wants(node.as_deref())) {
             return Ok(Decoded::Foreign);
         }
-        let slim::ReadPod { pod, damaged } = slim::pod(json)?;
+        let slim::ReadPod { mut pod, damaged } = slim::pod(json)?;
+        for time in [&mut pod.created, &mut pod.deletion] {
+            *time = time.map(|at| self.clock.to_ours(at));
+        }
         Ok(match damaged {
             _ if !self.wants(pod.node.as_ref().map(NodeName::as_str)) => Decoded::Foreign,
             true => Decoded::Part(pod),

@@ -280,3 +280,29 @@ async fn hundreds_of_nodes_at_once_are_all_listed() {
     assert_eq!(told(&mut events, seconds(2)).await.len(), 300);
     assert_eq!(fake.watches(), 33);
 }
+
+#[tokio::test(start_paused = true)]
+async fn nodes_whose_lists_fail_do_not_hold_up_the_others() {
+    let fake = Fake::default();
+    let (feed, mut events) = feed(&fake, 0);
+    fake.put(PODS, pod("p", "last"));
+    fake.script(|s| {
+        let failing = s.query.get("fieldSelector").is_some_and(|of| of != "spec.nodeName=last");
+        failing.then(|| Fault::Answer(503, Some("60"), String::new()))
+    });
+    // More than are listed at once.
+    let failing: Vec<NodeName> = (0..200).map(|n| format!("n{n}").as_str().into()).collect();
+    for node in &failing {
+        feed.attach(node);
+    }
+    feed.attach(&"last".into());
+    assert_eq!(told(&mut events, seconds(1)).await, ["last: all p"]);
+    // Nodes that go or are attached anew meanwhile change nothing in that.
+    feed.detach(&failing[0]);
+    feed.attach(&failing[1]);
+    feed.detach(&"last".into());
+    feed.attach(&"last".into());
+    assert_eq!(told(&mut events, seconds(1)).await, ["last: all p"]);
+    fake.heal();
+    assert_eq!(told(&mut events, Duration::from_mins(2)).await.len(), 199);
+}

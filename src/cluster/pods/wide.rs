@@ -1,8 +1,8 @@
 //! One watch over the pods of the whole cluster, for many nodes.
 //!
-//! The watch brings changes only. What is on a node comes from a LIST of its own, begun after the watch knows from which version
-//! it follows, so that nothing falls between the two; what the watch says of the node meanwhile is held, and what the LIST
-//! already shows is dropped.
+//! The watch brings changes only. The pods of a node come from a LIST of that node, which begins after the watch has a
+//! resourceVersion to start from, so that no change is lost. Changes that arrive during the LIST are held back; those that
+//! the LIST already shows are dropped.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -39,18 +39,36 @@ struct Node {
 }
 
 enum Phase {
-    /// The watch does not know yet from where it follows.
-    Waiting,
+    /// Its LIST has not begun: the watch does not know yet from where it follows, or too many LISTs are under way.
+    Waiting { place: u64 },
     /// Its LIST is under way.
-    Listing { round: u64, held: Vec<(String, PodEvent)>, _lister: AbortOnDropHandle<()> },
+    Listing { round: u64, attempt: Attempt, held: Vec<(String, PodEvent)>, _lister: AbortOnDropHandle<()> },
     /// Kept up to date since this version.
     Live { since: String },
+}
+
+/// How many nodes are listed at once, those whose LIST has failed not counted. [`Settings::lists`](super::super::Settings) limits the
+/// requests under way to fewer: a higher limit would only cost the memory of a task for each node.
+const LISTERS: usize = 64;
+
+/// Which attempt to list a node is under way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    First,
+    /// An earlier one failed. It takes no place from others: it may pause for a minute before it is made.
+    Later,
 }
 
 struct Answer {
     node: NodeName,
     round: u64,
-    listed: Listed<Pod>,
+    outcome: Outcome,
+}
+
+enum Outcome {
+    Listed(Listed<Pod>),
+    /// The first attempt failed; others follow.
+    Failed,
 }
 
 struct Task {
@@ -59,6 +77,10 @@ struct Task {
     events: mpsc::Sender<Envelope>,
     wanted: Wanted,
     nodes: BTreeMap<NodeName, Node>,
+    /// The nodes that wait, in the order in which they are listed.
+    waiting: BTreeMap<u64, NodeName>,
+    /// How many nodes are being listed.
+    listing: usize,
     answers: mpsc::UnboundedSender<Answer>,
     rounds: u64,
     /// The watch knows from where it follows.
@@ -74,10 +96,23 @@ struct Over;
 
 pub(super) async fn follow(cluster: Cluster, table: Table, events: mpsc::Sender<Envelope>, mut commands: mpsc::UnboundedReceiver<Command>) {
     let wanted = Wanted::default();
-    let decode = Pods { wanted: Some(wanted.clone()) };
+    let decode = Pods { wanted: Some(wanted.clone()), clock: cluster.server_clock().clone() };
     let mut watch = ListWatch::new(&cluster, collection(None), decode);
     let (answers, mut answered) = mpsc::unbounded_channel();
-    let mut task = Task { cluster, table, events, wanted, nodes: BTreeMap::new(), answers, rounds: 0, anchored: false, open: false, failing: None };
+    let mut task = Task {
+        cluster,
+        table,
+        events,
+        wanted,
+        nodes: BTreeMap::new(),
+        waiting: BTreeMap::new(),
+        listing: 0,
+        answers,
+        rounds: 0,
+        anchored: false,
+        open: false,
+        failing: None,
+    };
     loop {
         let done = tokio::select! {
             biased;
@@ -85,7 +120,7 @@ pub(super) async fn follow(cluster: Cluster, table: Table, events: mpsc::Sender<
                 Some(command) => { task.command(command); Ok(()) }
                 None => Err(Over),
             },
-            Some(answer) = answered.recv() => task.listed(answer).await,
+            Some(answer) = answered.recv() => task.answered(answer).await,
             signal = watch.next() => task.signal(signal).await,
         };
         if done.is_err() {
@@ -104,33 +139,65 @@ impl Task {
                 if let Some(error) = &self.failing {
                     self.table.failing(&node, epoch, self.cluster.clock().now(), error.clone());
                 }
-                let phase = if self.anchored { self.list(&node, epoch) } else { Phase::Waiting };
+                self.remove(&node);
+                let phase = self.wait(node.clone());
                 self.nodes.insert(node, Node { epoch, phase });
+                self.list();
             }
             Command::Remove(node) => {
                 wanted.remove(node.as_str());
-                self.nodes.remove(&node);
+                drop(wanted);
+                self.remove(&node);
+                self.list();
             }
         }
     }
 
-    /// Begins the LIST of a node.
-    fn list(&mut self, node: &NodeName, epoch: u64) -> Phase {
-        self.rounds += 1;
-        let round = self.rounds;
-        let lister = lister(self.cluster.clone(), self.table.clone(), self.answers.clone(), node.clone(), epoch, round);
-        Phase::Listing { round, held: Vec::new(), _lister: self.cluster.spawner().spawn_scoped(lister) }
+    fn remove(&mut self, node: &NodeName) {
+        match self.nodes.remove(node).map(|node| node.phase) {
+            Some(Phase::Waiting { place }) => drop(self.waiting.remove(&place)),
+            Some(Phase::Listing { attempt: Attempt::First, .. }) => self.listing -= 1,
+            Some(Phase::Listing { .. } | Phase::Live { .. }) | None => {}
+        }
     }
 
-    async fn listed(&mut self, Answer { node, round, listed }: Answer) -> Result<(), Over> {
+    /// Puts a node behind all that wait.
+    fn wait(&mut self, node: NodeName) -> Phase {
+        self.rounds += 1;
+        self.waiting.insert(self.rounds, node);
+        Phase::Waiting { place: self.rounds }
+    }
+
+    /// Begins as many LISTs as may be under way.
+    fn list(&mut self) {
+        while self.anchored && self.listing < LISTERS {
+            let Some((_, name)) = self.waiting.pop_first() else { return };
+            let Some(node) = self.nodes.get_mut(&name) else { continue };
+            self.rounds += 1;
+            self.listing += 1;
+            let round = self.rounds;
+            let lister = lister(self.cluster.clone(), self.table.clone(), self.answers.clone(), name, node.epoch, round);
+            node.phase = Phase::Listing { round, attempt: Attempt::First, held: Vec::new(), _lister: self.cluster.spawner().spawn_scoped(lister) };
+        }
+    }
+
+    async fn answered(&mut self, Answer { node, round, outcome }: Answer) -> Result<(), Over> {
         let Some(state) = self.nodes.get_mut(&node) else { return Ok(()) };
-        let Phase::Listing { round: current, held, .. } = &mut state.phase else { return Ok(()) };
+        let Phase::Listing { round: current, attempt, held, .. } = &mut state.phase else { return Ok(()) };
         if *current != round {
             return Ok(());
         }
+        if std::mem::replace(attempt, Attempt::Later) == Attempt::First {
+            self.listing -= 1;
+        }
+        let Outcome::Listed(listed) = outcome else {
+            self.list();
+            return Ok(());
+        };
         let held = std::mem::take(held);
         let epoch = state.epoch;
         state.phase = Phase::Live { since: listed.version.clone() };
+        self.list();
         if self.failing.is_none() {
             self.table.well(&node, epoch);
         }
@@ -161,11 +228,15 @@ impl Task {
             Signal::Listing => self.turn(false).await,
             Signal::Listed(_) => {
                 self.anchored = true;
-                let nodes: Vec<_> = self.nodes.iter().map(|(name, node)| (name.clone(), node.epoch)).collect();
-                for (name, epoch) in nodes {
-                    let phase = self.list(&name, epoch);
-                    self.nodes.insert(name, Node { epoch, phase });
+                self.listing = 0;
+                for (name, node) in &mut self.nodes {
+                    if !matches!(node.phase, Phase::Waiting { .. }) {
+                        self.rounds += 1;
+                        self.waiting.insert(self.rounds, name.clone());
+                        node.phase = Phase::Waiting { place: self.rounds };
+                    }
                 }
+                self.list();
                 Ok(())
             }
             Signal::Watching => {
@@ -197,7 +268,7 @@ impl Task {
     async fn change(&mut self, node: &NodeName, version: String, event: PodEvent) -> Result<(), Over> {
         let Some(state) = self.nodes.get_mut(node) else { return Ok(()) };
         match &mut state.phase {
-            Phase::Waiting => Ok(()),
+            Phase::Waiting { .. } => Ok(()),
             Phase::Listing { held, .. } => {
                 held.push((version, event));
                 Ok(())
@@ -222,18 +293,21 @@ fn is_shown(change: &str, list: &str) -> bool {
 
 async fn lister(cluster: Cluster, table: Table, answers: mpsc::UnboundedSender<Answer>, node: NodeName, epoch: u64, round: u64) {
     let collection = collection(Some(&node));
-    let mut reader = Reader::new(&cluster, Pods::default());
+    let mut reader = Reader::new(&cluster, Pods::all(&cluster));
     let mut backoff = Backoff::new(cluster.random().clone());
-    loop {
+    for attempt in 1_u64.. {
         match reader.list(&collection).await {
             Ok(listed) => {
                 // Nobody listens any more only when everything ends.
-                answers.send(Answer { node, round, listed }).ok();
+                answers.send(Answer { node, round, outcome: Outcome::Listed(listed) }).ok();
                 return;
             }
             Err(error) => {
                 let wait = backoff.failed(error.answer.retry_after);
                 table.failing(&node, epoch, cluster.clock().now(), error);
+                if attempt == 1 {
+                    answers.send(Answer { node: node.clone(), round, outcome: Outcome::Failed }).ok();
+                }
                 tokio::time::sleep(wait).await;
             }
         }

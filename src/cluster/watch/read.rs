@@ -85,6 +85,11 @@ impl<D: Decode> Reader<D> {
         let cluster = self.cluster.clone();
         // Those of pods may be a thousand at once, and wait for each other; there is one of anything else, which must not wait for them.
         let _turn = if collection.list == Target::ListPods { cluster.list_turn().await } else { None };
+        // What a request needs exists only from here on.
+        Box::pin(self.list_pages(collection)).await
+    }
+
+    async fn list_pages(&mut self, collection: &Collection) -> Result<Listed<D::Object>, ClusterError> {
         let mut all = Listed { objects: Vec::new(), unreadable: Vec::new(), version: String::new() };
         let mut params = ListParams::default().limit(if collection.listed { self.cluster.settings().page } else { 1 });
         params.field_selector.clone_from(&collection.fields);

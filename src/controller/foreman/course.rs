@@ -65,6 +65,8 @@ pub(in crate::controller) struct Course {
     pub(in crate::controller) labelling: bool,
     /// Nothing is heard from its kubelet; EC2 is being asked.
     pub(in crate::controller) unreachable: bool,
+    /// Reads the Node before the drain ends because of that.
+    pub(in crate::controller) asking_node: Option<AbortOnDropHandle<()>>,
     /// The kind of its first interruption.
     pub(in crate::controller) kind: &'static str,
     /// Where the node is: as it was at the beginning, so that what is counted of a drain is counted at one place.
@@ -202,7 +204,8 @@ impl Foreman {
     /// Notes what a drain is held to, for itself and for those who take more on for its node.
     pub(super) fn set_limits(&mut self, name: &NodeName, limits: drain::Limits) {
         let Some(course) = self.courses.get_mut(name) else { return };
-        if course.limits.end_at != limits.end_at || course.limits.force_at != limits.force_at {
+        let differs = course.limits.end_at != limits.end_at || course.limits.force_at != limits.force_at;
+        if differs && course.drain.is_some() {
             course.say_deadline(&limits);
         }
         course.limits = limits;
@@ -257,6 +260,7 @@ impl Foreman {
             last_said: LastSaid::default(),
             labelling: false,
             unreachable: false,
+            asking_node: None,
             kind,
             place,
             trace,

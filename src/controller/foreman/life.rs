@@ -404,7 +404,7 @@ impl Foreman {
         let now = self.term.clock.now();
         self.feed.detach(name);
         let Some(course) = self.courses.get_mut(name) else { return };
-        course.drain = None;
+        let pods_are_known = course.drain.take().is_some_and(|drain| drain.has_listed_pods());
         // Nothing hangs on a proof any more.
         course.proving.clear();
         self.term.rules_from_now_on(name, None);
@@ -417,7 +417,7 @@ impl Foreman {
             .span
             .in_scope(|| info!(outcome = outcome.as_str(), ?took, left = ?named(outcome.left()), left_count = outcome.left().len(), "Drain ended."));
         self.term.board.ended(name, outcome.as_str(), outcome.left(), now);
-        self.told_end(name, outcome, took);
+        self.told_end(name, outcome, pods_are_known, took);
         if let Some(trace) = self.trace(name) {
             trace.ended(now, outcome.as_str(), outcome.left());
         }

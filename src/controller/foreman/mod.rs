@@ -232,6 +232,7 @@ impl Foreman {
             }
             Word::Proof { node, event, holds } => self.proof(&node, &event, holds),
             Word::Returned { node, uid, events } => self.returned(&node, &uid, events),
+            Word::Looked { node, uid, found } => self.looked(&node, &uid, found.as_deref()),
             Word::InstanceEnds { node, instance, over } => self.instance_ends(&node, &instance, over),
             Word::HooksOver { node, uid, hooks } => {
                 let now = self.term.clock.now();
@@ -313,6 +314,7 @@ impl Foreman {
         match effect {
             Effect::Dispatch(input) => self.dispatch(input),
             Effect::AskDaemonSet { namespace, name } => self.ask_daemon_set(node, namespace, name),
+            Effect::AskNode => self.ask_node(node),
             Effect::OnlyOwnPodLeft => Self::tell_only_own_left(node),
             Effect::Relist => self.feed.attach(node),
             Effect::Note(note) => self.tell_note(node, note),

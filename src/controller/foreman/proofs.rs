@@ -14,13 +14,11 @@ use crate::{
         returns,
     },
     domain::{HookAction, HookKey, HookPurpose, InstanceId, Interruption, Kind, MomentExt, Node, NodeName, Ready, SpotAction, Taken, What, seconds},
-    drain::{Input, NodeCondition},
+    drain::{self, Input, NodeCondition},
     record::Record,
     triage::{self, BeatAnswer, HookAnswer, InstanceAnswer, Knowledge},
 };
 
-/// How long the kubelet must have been silent (`Ready` `Unknown`) before its node counts as unreachable.
-const SILENT: Duration = seconds(60);
 /// For so long after the API server was away its word on kubelets counts for nothing.
 const AFTER_OUTAGE: Duration = seconds(120);
 
@@ -151,12 +149,12 @@ impl Foreman {
         let few = unknown * 2 <= all.len() || all.len() <= 2;
         for name in silent {
             let Some(course) = self.courses.get_mut(&name) else { continue };
-            let long = course.node.ready == Ready::Unknown && course.node.ready_since.is_some_and(|at| now >= at.plus(SILENT));
-            let unreachable = long && calm && few;
+            let unreachable = drain::is_silent(course.node.ready, course.node.ready_since, now) && calm && few;
             if unreachable == course.unreachable {
                 continue;
             }
             course.unreachable = unreachable;
+            course.asking_node = None;
             let instance = course.instance.clone();
             if unreachable {
                 info!(node = %name, "Nothing is heard from the node's kubelet for a minute: its drain ends in half a minute, or as soon as EC2 says that the instance does not run.");
@@ -168,6 +166,36 @@ impl Foreman {
                 self.ask_state(name, instance);
             }
         }
+    }
+
+    /// Reads the Node of an unreachable node, and tries until that is answered: what the index says may be old. While it cannot be read,
+    /// nothing is known of its kubelet, and the drain goes on until its deadline. Each try has the deadline of any call.
+    pub(super) fn ask_node(&mut self, name: &NodeName) {
+        let Some(course) = self.courses.get_mut(name) else { return };
+        let (term, node, uid) = (self.term.clone(), name.clone(), course.node.uid.clone());
+        course.asking_node = Some(self.term.spawn_scoped(async move {
+            loop {
+                match term.nodes.fetch(&node).await {
+                    Ok(found) => return term.tell(Word::Looked { node, uid, found: found.map(Arc::new) }),
+                    Err(error) => debug!(%node, %error, "Cannot read the Node of an unreachable node; trying again."),
+                }
+                tokio::time::sleep(ASK_AGAIN).await;
+            }
+        }));
+    }
+
+    /// The Node of an unreachable node as it is now: its drain ends if the kubelet is silent, and goes on otherwise.
+    pub(super) fn looked(&mut self, name: &NodeName, uid: &str, found: Option<&Node>) {
+        let now = self.term.clock.now();
+        let Some(course) = self.courses.get_mut(name).filter(|c| c.node.uid == uid && c.unreachable) else { return };
+        // One that is gone, or another by now, is nothing that anything is heard of. The index tells that too.
+        let is_silent = found.is_none_or(|found| found.uid != uid || drain::is_silent(found.ready, found.ready_since, now));
+        course.asking_node = None;
+        if !is_silent {
+            course.unreachable = false;
+            info!(node = %name, "The node's kubelet is heard again, which the watch of Nodes has not told: its drain goes on.");
+        }
+        self.step(name, Input::Node(if is_silent { NodeCondition::StillUnreachable } else { NodeCondition::Fine }));
     }
 
     fn ask_state(&self, name: NodeName, instance: InstanceId) {

@@ -121,7 +121,7 @@ impl Foreman {
     }
 
     /// The end of a drain: an Event, and the counters.
-    pub(super) fn told_end(&self, name: &NodeName, outcome: &Outcome, took: Duration) {
+    pub(super) fn told_end(&self, name: &NodeName, outcome: &Outcome, pods_are_known: bool, took: Duration) {
         let end = match outcome {
             Outcome::Empty => DrainEnd::Empty,
             Outcome::DeadlineReached { .. } => DrainEnd::DeadlineReached,
@@ -153,7 +153,11 @@ impl Foreman {
         }
         let left = outcome.left();
         let took = Duration::from_secs(took.as_secs());
-        if left.is_empty() {
+        let nothing_runs = matches!(outcome, Outcome::Empty | Outcome::InstanceOver);
+        if left.is_empty() && !nothing_runs && !pods_are_known {
+            let message = format!("ended after {took:?} ({}) before its pods were listed", outcome.as_str());
+            self.node_event(name, Severity::Warning, EventReason::DrainEnded, message);
+        } else if left.is_empty() {
             self.node_event(name, Severity::Normal, EventReason::Drained, format!("drained after {took:?} ({})", outcome.as_str()));
         } else {
             self.node_event(

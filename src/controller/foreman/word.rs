@@ -108,6 +108,15 @@ pub(in crate::controller) enum Word {
         /// It is stopped or terminated. Else that counts only for a node that nobody hears of.
         over: bool,
     },
+    /// The Node of an unreachable node was read past the index.
+    Looked {
+        /// Its name.
+        node: NodeName,
+        /// Its UID.
+        uid: String,
+        /// As it is now; `None`: it does not exist.
+        found: Option<Arc<Node>>,
+    },
     /// Hooks of a release whose completion was accepted, or that are verifiably gone.
     HooksOver {
         /// The node.

@@ -342,7 +342,7 @@ impl Keeper {
                 let denied = error.advice() == Advice::Denied;
                 if self.is_forbidden_for_good(&error, now) {
                     self.schedule.gone(now);
-                } else if self.source == Source::Record && error.is_forbidden() {
+                } else if self.is_unproved() && error.is_forbidden() {
                     self.schedule.forbidden(now);
                 } else if denied || error.is_invalid() {
                     self.schedule.refused(now);
@@ -385,6 +385,11 @@ impl Keeper {
         matches!(hook, Ok(None)) || instance.is_ok_and(|facts| facts.is_none_or(|f| f.state == InstanceState::Terminated))
     }
 
+    /// Only a record names the action, and AWS has accepted no heartbeat for it: somebody may have made it up.
+    fn is_unproved(&self) -> bool {
+        self.source == Source::Record && self.schedule.counts().accepted == 0
+    }
+
     /// A policy forbids the calls of an action that only a record names, and AWS has ended the action by now if it ever was.
     fn is_forbidden_for_good(&self, error: &AwsError, now: Moment) -> bool {
         self.source == Source::Record && error.is_forbidden() && now >= self.schedule.ends_by()
@@ -420,7 +425,7 @@ impl Keeper {
                     self.schedule.gone(now);
                     return Try::Over;
                 }
-                if self.source == Source::Record && error.is_forbidden() { Try::Forbidden } else { Try::Failed }
+                if self.is_unproved() && error.is_forbidden() { Try::Forbidden } else { Try::Failed }
             }
         }
     }

@@ -187,10 +187,13 @@ impl Intake {
 fn write(desk: &Desk, writes: Writes, finish: &CancellationToken, spawner: &Spawner) -> (Writer, Vec<AbortOnDropHandle<()>>) {
     let (writer, inboxes) = Writer::new();
     let (to_delete, to_release) = (desk.clone(), desk.clone());
-    let deletes = writer::run(inboxes.deletes, finish.clone(), move |keys| to_delete.clone().delete(keys));
+    let deletes = writer::run(inboxes.deletes, writer::DELETE_LINGER, finish.clone(), move |keys| to_delete.clone().delete(keys));
     let mut tasks = vec![spawner.spawn_scoped(deletes)];
     if writes == Writes::All {
-        tasks.push(spawner.spawn_scoped(writer::run(inboxes.releases, finish.clone(), move |given| to_release.clone().release(given))));
+        tasks.push(
+            spawner
+                .spawn_scoped(writer::run(inboxes.releases, writer::RELEASE_LINGER, finish.clone(), move |given| to_release.clone().release(given))),
+        );
     }
     (writer, tasks)
 }

@@ -32,7 +32,7 @@ const SHORT_WAIT: Duration = Duration::from_secs(1);
 const LAST_RECEIVE: Duration = Duration::from_secs(1);
 /// How long a receive waits for others to share its call, where the one before it has left nothing behind: what comes of one incident comes
 /// message by message, and each long poll ends with the first of them.
-const LINGER: Duration = Duration::from_millis(50);
+const LINGER: Duration = Duration::from_millis(100);
 /// An error that a person must mend is asked about as slowly as the tenth in a row of any other.
 const SLOW: u32 = 10;
 /// Credentials that AWS does not take are renewed within seconds: until then it is asked as slowly as after this many errors.

@@ -13,6 +13,9 @@ use crate::{
 /// A pod that was created longer ago when the watch shows it came earlier: the watch was broken, and shows what it missed.
 const WATCH_LAG: std::time::Duration = seconds(3);
 
+/// A pod whose owner puts it back again and again is not evicted sooner than this.
+const LEAST_PAUSE: std::time::Duration = seconds(1);
+
 /// By what a pod became known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
@@ -28,7 +31,7 @@ impl Source {
     /// When a pod came to the node that was cordoned at `cordoned`, if no pod that was being scheduled then comes after `settled`.
     ///
     /// The watch shows it at once, unless it was broken. A LIST may show it much later. Then the pod says when it was created, by the
-    /// clock of the API server, in whole seconds.
+    /// clock of the API server (with its difference from ours taken out, where that is 2 s and more), in whole seconds.
     fn arrival(self, now: Moment, pod: &Pod, cordoned: Moment, settled: Moment) -> Arrival {
         let came = match self {
             Self::Watch => Some(pod.created.filter(|created| created.plus(WATCH_LAG) < now).unwrap_or(now)),
@@ -55,7 +58,10 @@ impl Drain {
         entry.new = arrival != Arrival::There;
         match self.comebacks.came(&entry.pod, arrival) {
             Verdict::Drain => {}
-            Verdict::DrainLater => entry.not_before = Some(Box::new(self.limits.force_at.map_or(settled, |at| at.min(settled)))),
+            Verdict::DrainLater => {
+                let later = settled.max(now.plus(LEAST_PAUSE));
+                entry.not_before = Some(Box::new(self.limits.force_at.map_or(later, |at| at.min(later))));
+            }
             Verdict::LeaveAlone { first } => {
                 entry.leave_alone();
                 if let Some((new, owner)) = first.zip(Comebacks::key(&entry.pod)) {

@@ -3,7 +3,7 @@
 use super::Drain;
 use crate::{
     domain::{Moment, MomentExt, PodKey},
-    drain::{DispatchInput, Effect, Limits, NodeCondition, Outcome},
+    drain::{DispatchInput, Effect, Limits, NodeCondition, Outcome, silence::Silence},
 };
 
 impl Drain {
@@ -16,17 +16,20 @@ impl Drain {
 
     pub(super) fn condition(&mut self, now: Moment, condition: NodeCondition) {
         match condition {
-            NodeCondition::Fine => self.unreachable_since = None,
-            NodeCondition::Unreachable => {
-                self.unreachable_since.get_or_insert(now);
+            NodeCondition::Fine => self.silence = Silence::Heard,
+            NodeCondition::Unreachable => self.silence.began(now),
+            // A pause ends no drain: what was asked before it is asked again after it.
+            NodeCondition::StillUnreachable if matches!(self.silence, Silence::Asked(_)) && !self.paused => {
+                self.end(Outcome::Unreachable { left: self.left() });
             }
+            NodeCondition::StillUnreachable => {}
             NodeCondition::Deleted => self.end(Outcome::NodeGone),
             NodeCondition::InstanceOver => self.end(Outcome::InstanceOver),
         }
     }
 
     pub(super) fn unreachable_until(&self) -> Option<Moment> {
-        self.unreachable_since.map(|at| at.plus(self.settings.unreachable_wait))
+        self.silence.since().map(|at| at.plus(self.settings.unreachable_wait))
     }
 
     /// From when on an empty node is drained: pods that were being bound at the cordon have arrived by then. No deadline waits for that.
@@ -66,7 +69,8 @@ impl Drain {
         // While nothing new can be known, or a LIST is awaited, only that tells more.
         let empty = (self.looks_empty() && self.tally.gone == 0 && !self.view.is_blind()).then(|| self.empty_from());
         let empty = empty.max(empty.and_then(|_| self.view.catches_up_at()));
-        let (unreachable, end) = if self.paused { (None, None) } else { (self.unreachable_until(), self.limits.end_at) };
+        let unreachable = self.unreachable_until().filter(|_| matches!(self.silence, Silence::Waiting(_)));
+        let (unreachable, end) = if self.paused { (None, None) } else { (unreachable, self.limits.end_at) };
         [empty, self.view.catches_up_at(), self.relist_from(), unreachable, end].into_iter().flatten().min()
     }
 
@@ -85,8 +89,11 @@ impl Drain {
         } else if self.limits.end_at.is_some_and(|at| at <= now) {
             let left = self.left();
             self.end(if self.limits.force_at.is_some() { Outcome::DeadlineReached { left } } else { Outcome::TimedOut { left } });
-        } else if self.unreachable_until().is_some_and(|at| at <= now) {
-            self.end(Outcome::Unreachable { left: self.left() });
+        } else if let Silence::Waiting(since) = self.silence
+            && self.unreachable_until().is_some_and(|at| at <= now)
+        {
+            self.silence = Silence::Asked(since);
+            self.out.push(Effect::AskNode);
         }
     }
 

@@ -136,3 +136,20 @@ fn s20_a_pod_that_is_left_alone_stays_so_when_it_changes() {
     let other = Pod { owner: pod("x").owner, ..sticky("x") };
     assert_eq!(wants(&d.step(at(11), Input::Changed(other))), [("x".into(), false)], "another owner's pod");
 }
+
+#[test]
+fn a_pod_that_a_lagging_watch_shows_again_after_an_answer_said_that_it_is_gone_counts_once() {
+    let mut w = World::new();
+    w.add_pod(pod("blocked"));
+    w.add_budget("web", 1);
+    let gone = |_: Moment, order: &Order| (order.uid().as_str() == "late").then(|| answer(404, "NotFound", "pods \"late\" not found"));
+    w.answer = Some(Box::new(gone));
+    let late = Pod { created: Some(at(60)), ..sticky("late") };
+    for at_second in [60, 70, 80, 90, 100] {
+        w.tell_at(at(at_second), "n1", Input::Changed(late.clone()));
+    }
+    w.drain("n1", limits(3600));
+    w.run_until(at(300));
+    assert_eq!(left_alone(&w), []);
+    assert_eq!(w.sent.iter().filter(|s| s.order.uid().as_str() == "late").count(), 5, "it is tried again each time");
+}

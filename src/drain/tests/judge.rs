@@ -21,6 +21,10 @@ pub(super) struct Judge {
     known: BTreeMap<PodUid, Pod>,
     /// When they were first told of it.
     known_since: BTreeMap<PodUid, Moment>,
+    /// The pods of an owner that were created on a node since its cordon.
+    newcomers: BTreeMap<(NodeName, Owner), Vec<PodUid>>,
+    /// The new pods of owners that have had more than three.
+    left_alone: BTreeSet<PodUid>,
     overloaded_until: Option<Moment>,
     /// When each drain last asked for a LIST.
     relisted: BTreeMap<NodeName, Moment>,
@@ -35,6 +39,8 @@ pub(super) struct AtEnd {
     pub(super) waited_for: BTreeSet<PodKey>,
     /// Those of DaemonSets.
     pub(super) of_daemon_sets: BTreeSet<PodKey>,
+    /// New pods of owners that have had more than three: one that was told to end before is waited for.
+    pub(super) left_alone: BTreeSet<PodKey>,
     pub(super) limits: Limits,
     pub(super) is_paused: bool,
     pub(super) cordoned: Moment,
@@ -105,8 +111,24 @@ impl Judge {
     }
 
     fn know(&mut self, now: Moment, pod: &Pod) {
-        self.known_since.entry(pod.uid.clone()).or_insert(now);
+        if !self.known_since.contains_key(&pod.uid) {
+            self.known_since.insert(pod.uid.clone(), now);
+            self.came(now, pod);
+        }
         self.known.insert(pod.uid.clone(), pod.clone());
+    }
+
+    /// With the fourth new pod of an owner all its new pods are left alone, but for the first 5 s after the cordon, in which the scheduler
+    /// may still bind pods that it had chosen the node for.
+    fn came(&mut self, now: Moment, pod: &Pod) {
+        let (Some(node), Some(created)) = (&pod.node, pod.created) else { return };
+        let stays = pod.mirror || pod.tolerates_us || is_finished(pod) || is_of_daemon_set(pod);
+        let Some(owner) = pod.owner.as_deref().filter(|_| !stays && created > self.cordoned[node]) else { return };
+        let new = self.newcomers.entry((node.clone(), owner.clone())).or_default();
+        new.push(pod.uid.clone());
+        if new.len() > 3 && now > self.cordoned[node].plus(seconds(5)) {
+            self.left_alone.extend(new.iter().cloned());
+        }
     }
 
     /// An answer has come. What it means is worked out here again: the machines must not be asked.
@@ -125,10 +147,12 @@ impl Judge {
         let here = || self.known.values().filter(|pod| pod.node.as_ref() == Some(node));
         // What holds the object of a pod that has ended is waited for a minute.
         let is_over = |pod: &Pod| is_finished(pod) && pod.deletion.is_none_or(|at| pod.finalizers && now >= at.plus(seconds(60)));
-        let stays = |pod: &Pod| pod.mirror || pod.tolerates_us || is_over(pod) || stays_with_its_daemon_set(pod, orphaned);
+        let is_exempt = |pod: &Pod| pod.mirror || pod.tolerates_us || self.left_alone.contains(&pod.uid);
+        let stays = |pod: &Pod| is_exempt(pod) || is_over(pod) || stays_with_its_daemon_set(pod, orphaned);
         AtEnd {
             waited_for: here().filter(|pod| !stays(pod)).map(|pod| pod.key.clone()).collect(),
             of_daemon_sets: here().filter(|pod| is_of_daemon_set(pod)).map(|pod| pod.key.clone()).collect(),
+            left_alone: here().filter(|pod| self.left_alone.contains(&pod.uid)).map(|pod| pod.key.clone()).collect(),
             limits: self.limits[node],
             is_paused: self.paused.contains(node),
             cordoned: self.cordoned[node],
@@ -161,6 +185,8 @@ impl Judge {
         assert_eq!((&pod.key, pod.node.as_ref()), (order.pod(), Some(node)), "its own UID, on its own node");
         assert!(!pod.mirror && !pod.tolerates_us && !is_finished(pod), "{pod:?} does not count");
         assert!(!stays_with_its_daemon_set(pod, orphaned), "{pod:?} is its DaemonSet's");
+        let goes_already = pod.deletion.is_some() || self.answered.contains(&pod.uid);
+        assert!(goes_already || !self.left_alone.contains(&pod.uid), "{pod:?} has come back again and again");
         assert!(!self.paused.contains(node) && !self.paused_all, "the brake is on");
         self.in_flight += 1;
         assert!(self.in_flight <= if matches!(order, Order::Delete { .. }) { 40 } else { 32 });

@@ -340,6 +340,7 @@ impl World {
                     let state = if self.orphaned.contains(&name) { DaemonSetState::Gone } else { DaemonSetState::There };
                     self.later(self.latency, Later::Tell(node.clone(), Input::DaemonSet { namespace, name, state }));
                 }
+                Effect::AskNode => self.later(self.latency, Later::Tell(node.clone(), Input::Node(NodeCondition::StillUnreachable))),
                 Effect::OnlyOwnPodLeft => self.only_own += 1,
                 Effect::Relist => {
                     self.judge.relisted(self.now, node);

@@ -343,18 +343,27 @@ fn a_slow_answer_lends_no_time() {
 }
 
 #[test]
-fn a_heartbeat_that_a_policy_forbids_is_sent_again_after_five_minutes_and_not_sooner() {
-    let mut s = BeatSchedule::new(at(0), Start::TakenOver { at: at(10), unled: seconds(15) }, 0.5, None);
+fn a_heartbeat_that_a_policy_forbids_is_tried_again_while_the_window_may_be_open_and_then_every_five_minutes() {
+    let mut s = BeatSchedule::new(at(0), Start::TakenOver { at: at(10), unled: seconds(15) }, 0.0, None);
     assert_eq!(s.due(), Some(at(10)));
     s.sent(at(10));
-    s.forbidden(at(11));
-    // Neither a description nor somebody who waits makes it faster.
-    s.described(described(60, 6_000));
+    s.forbidden(at(10));
+    assert_eq!(s.due(), Some(at_ms(17_500)), "a quarter of the 30 s that are assumed of a hook that is not described");
+    // Its last heartbeat was accepted at 10 s at the latest: its window ends by 310 s.
+    s.described(described(300, 6_000));
     s.hasten(at(12));
-    assert_eq!((s.due(), s.due_to_prove()), (Some(at(311)), Some(at(311))));
-    s.sent(at(311));
-    s.accepted(at(311));
-    assert!(s.due().is_some_and(|due| due <= at(341)), "allowed again, it goes on as ever");
+    let mut tries = vec![];
+    while tries.len() < 10 {
+        let due = s.due_to_prove().unwrap();
+        assert_eq!(s.due(), Some(due), "somebody who waits makes it no faster");
+        tries.push(due.since_or_zero(at(0)).as_secs());
+        s.sent(due);
+        s.forbidden(due);
+    }
+    assert_eq!(tries, [85, 141, 183, 215, 238, 268, 298, 328, 628, 928]);
+    s.sent(at(1228));
+    s.accepted(at(1228));
+    assert!(s.due().is_some_and(|due| due <= at(1378)), "allowed again, it goes on as ever");
     assert_eq!(s.ends_by(), at(6_000));
     assert_eq!(BeatSchedule::new(at(0), received(0), 0.0, None).ends_by(), at(48 * 3600));
 }

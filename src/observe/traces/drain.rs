@@ -171,8 +171,10 @@ impl DrainTrace {
         if dropped_waits > 0 {
             attributes.push(("sundown.dropped_waits", Value::Number(dropped_waits)));
         }
-        let failed = (!left.is_empty())
-            .then(|| format!("{} pods were left: {}", left.len(), left.iter().take(10).map(ToString::to_string).collect::<Vec<_>>().join(", ")));
+        let failed = (!left.is_empty()).then(|| {
+            let were = if left.len() == 1 { "1 pod was".to_owned() } else { format!("{} pods were", left.len()) };
+            format!("{were} left: {}", left.iter().take(10).map(ToString::to_string).collect::<Vec<_>>().join(", "))
+        });
         let mut spans = Spans { trace: id, end: at, all: Vec::new() };
         let root = spans.add(None, "drain", happened, at.max(ended_at), attributes);
         spans.add(Some(root), "accept", happened, accepted, vec![]);
@@ -272,7 +274,8 @@ mod tests {
         let events: Vec<_> = trace.spans[2].events.iter().map(|e| (e.name, e.at)).collect();
         assert_eq!(events, [("cordoned", at(2)), ("first eviction", at(3)), ("forced", at(60))]);
         assert_eq!(trace.spans[5].events[0].name, "lifecycle hook over");
-        assert!(trace.spans[0].failed.clone().unwrap().contains("shop/d") && trace.spans[1].failed.is_none());
+        assert_eq!(trace.spans[0].failed.as_deref(), Some("1 pod was left: shop/d"));
+        assert!(trace.spans[1].failed.is_none());
         let of_root = |name: &str| trace.spans[0].attributes.iter().find(|(n, _)| *n == name).map(|(_, value)| value.clone());
         assert_eq!((of_root("sundown.group"), of_root("host.type")), (Some(text("workers")), None));
         assert_eq!((of_root("sundown.evicted"), of_root("sundown.outcome")), (Some(Value::Number(2)), Some(text("deadline"))));

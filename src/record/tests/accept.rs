@@ -175,6 +175,17 @@ fn a_notice_that_forces_sooner_than_a_capacity_warning_joins_it_although_its_mac
 }
 
 #[test]
+fn the_margin_of_a_short_deadline_is_at_most_half_of_it_when_two_notices_are_compared() {
+    let capacity = |id: &str, time: i64, ends: i64| event(id, time, What::Capacity { ends: Some(at(ends)) });
+    let margins = AcceptOptions { margin: seconds(5), spot_margin: seconds(10), ..AcceptOptions::default() };
+    // Six seconds of notice: pods are to be gone after three, not after one.
+    let held = take_on(&node(), &capacity("e1", 0, 6), 1).unwrap();
+    for (name, ends, repeat) in [("pods go after two seconds", 7, false), ("pods go after three seconds", 8, true)] {
+        assert_eq!(take_on_with(&held, &capacity("e2", -60, ends), 2, &margins).is_none(), repeat, "{name}");
+    }
+}
+
+#[test]
 fn what_waits_for_its_proof_outranks_nothing_that_is_sure() {
     let stale = AcceptOptions { stale: true, ..AcceptOptions::default() };
     let over = take_on_with(&node(), &state("e1", -600, InstanceState::Stopped), 1, &stale).unwrap();

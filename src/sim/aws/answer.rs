@@ -8,10 +8,14 @@ use http::{HeaderMap, Response, header};
 use super::{
     EmbeddedAws, autoscaling, ec2, event_bridge,
     events::http_date,
-    faults::Fault,
+    faults::{Fault, Plan},
     journal::{Call, Outcome},
     sqs, sts,
     xml::{Form, Xml},
+};
+use crate::{
+    domain::MomentExt,
+    sim::{Disturbance, tripwire::Way},
 };
 
 /// The services there are.
@@ -151,11 +155,26 @@ impl EmbeddedAws {
         };
         let api = format!("{}:{}", asked.service.prefix(), asked.action);
         let object = asked.object();
+        let tripwire = self.shared.with(|state, _| state.tripwire.clone());
+        let way = self.shared.with(|_, now| tripwire.pass(&asked.by, now, || api.clone()));
+        if way == Way::Dead {
+            return std::future::pending().await;
+        }
         let plan = self.shared.with(|state, now| state.faults.plan(now, &api, &object, asked.form.get("LifecycleActionToken").is_some()));
+        if plan != Plan::default() {
+            self.disturbed(&asked.by, &api, &object, plan);
+        }
         if !plan.delay.is_zero() {
             tokio::time::sleep(plan.delay).await;
         }
         let note = |outcome| self.note(&api, &object, &asked.by, outcome);
+        let is_cut_off = || self.shared.with(|state, _| state.is_cut_off(&asked.by));
+        let cut_off = Plan { fault: Some(Fault::Hang), ..Plan::default() };
+        if is_cut_off() {
+            self.disturbed(&asked.by, &api, &object, cut_off);
+            note(Outcome::LostBefore);
+            return std::future::pending().await;
+        }
         match plan.fault {
             None | Some(Fault::Latency(_)) => {}
             Some(Fault::Hang) => {
@@ -184,7 +203,16 @@ impl EmbeddedAws {
                 return Ok(self.error(asked.service, &error));
             }
         }
-        match self.perform(&asked).await {
+        let answer = self.perform(&asked).await;
+        if way == Way::Last {
+            tripwire.spring();
+        }
+        if way == Way::Last || is_cut_off() {
+            self.disturbed(&asked.by, &api, &object, cut_off);
+            note(Outcome::LostAfter);
+            return std::future::pending().await;
+        }
+        match answer {
             Ok(body) => {
                 note(Outcome::Ok);
                 Ok(self.respond(asked.service, 200, None, body))
@@ -209,6 +237,15 @@ impl EmbeddedAws {
             Service::Sts => self.shared.with(|state, _| sts::handle(state, asked)),
             Service::Events => self.shared.with(|state, now| event_bridge::handle(state, now, asked)),
         }
+    }
+
+    fn disturbed(&self, by: &str, what: &str, object: &str, plan: Plan) {
+        let hangs = matches!(plan.fault, Some(Fault::Hang | Fault::HangAfterEffect));
+        let [by, what, object] = [by, what, object].map(str::to_owned);
+        self.shared.with(|state, at| {
+            let until = (!hangs).then(|| at.plus(plan.delay));
+            state.journal.disturbance(Disturbance { at, until, by, what, object, is_silent: false });
+        });
     }
 
     fn note(&self, api: &str, object: &str, by: &str, outcome: Outcome) {

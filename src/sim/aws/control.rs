@@ -7,22 +7,24 @@ use tokio::sync::mpsc;
 
 use super::{
     ActionReport, Call, Deletion, Disorder, EmbeddedAws, FaultId, FaultRule, GroupSpec, HealthNotice, HookResult, HookSpec, Instance, InstanceChange,
-    InstanceSpec, Member, Outcome, QueueSettings, QueueView, Rule, SpotAction, State,
+    InstanceSpec, Member, Outcome, QueueSettings, QueueView, Rule, SentMessage, SpotAction, State,
     autoscaling::{Group, Named},
     events::EventKind,
     sqs::Queue,
 };
+use crate::sim::{Disturbance, Tripwire};
 
 /// Queues.
 impl EmbeddedAws {
-    /// Makes a queue (or changes the settings of one that exists) and returns its URL.
+    /// Makes a queue (or changes the settings of one that exists) and returns its URL. SQS makes none in the minute after one of this name
+    /// was deleted; who calls this waits for that.
     pub fn create_queue(&self, name: &str, settings: QueueSettings) -> String {
         self.shared.with(|state, _| state.make_queue(name, settings))
     }
 
     /// Deletes a queue with all that is in it; calls for it then get "queue does not exist".
     pub fn delete_queue(&self, name: &str) {
-        self.shared.with(|state, _| drop(state.queues.remove(name)));
+        self.shared.with(|state, now| state.delete_queue(now, name));
     }
 
     /// The URL that SQS gives for a queue of this name, there or not.
@@ -83,6 +85,11 @@ impl EmbeddedAws {
     /// All instances, by id, ended ones included until EC2 forgets them.
     pub fn instances(&self) -> Vec<Instance> {
         self.shared.with(|state, _| state.instances.values().cloned().collect())
+    }
+
+    /// Shows each instance, without a copy of it. `look` must not ask this AWS for anything else.
+    pub fn each_instance(&self, look: impl FnMut(&Instance)) {
+        self.shared.with(|state, _| state.instances.values().for_each(look));
     }
 
     /// Every change of an instance's state from now on, in order, none lost.
@@ -226,6 +233,22 @@ impl EmbeddedAws {
         self.shared.with(|state, _| state.faults.clear());
     }
 
+    /// Cuts off the clients whose access keys begin like this: their calls do not arrive, and answers to
+    /// calls that were under way do not either.
+    pub fn cut_off(&self, client: &str) {
+        self.shared.with(|state, _| state.cut_off.insert(client.to_owned()));
+    }
+
+    /// Ends that.
+    pub fn reconnect(&self, client: &str) {
+        self.shared.with(|state, _| state.cut_off.remove(client));
+    }
+
+    /// Calls pass this tripwire from now on.
+    pub fn tripwire(&self, tripwire: &Tripwire) {
+        self.shared.with(|state, _| state.tripwire = tripwire.clone());
+    }
+
     /// Sets AWS's clock this much before ours (negative: behind it): `Date` headers, times in events, launch times.
     pub fn skew(&self, ahead: SignedDuration) {
         self.shared.with(|state, _| state.skew = ahead);
@@ -234,6 +257,16 @@ impl EmbeddedAws {
     /// Every call so far, in order, as far as the journal keeps them.
     pub fn calls(&self) -> Vec<Call> {
         self.shared.with(|state, _| state.journal.calls())
+    }
+
+    /// How many calls the journal keeps.
+    pub fn call_count(&self) -> usize {
+        self.shared.with(|state, _| state.journal.call_count())
+    }
+
+    /// Every call that met a fault so far, as far as the journal keeps them.
+    pub fn disturbances(&self) -> Vec<Disturbance> {
+        self.shared.with(|state, _| state.journal.disturbances())
     }
 
     /// How many calls of each API ended how. Always complete.
@@ -251,7 +284,12 @@ impl EmbeddedAws {
         self.shared.with(|state, _| state.journal.deletions())
     }
 
-    /// Forgets calls, counts and deletions (not lifecycle actions).
+    /// Every message that was sent to a queue, in order, and what became of it, as far as the journal keeps them.
+    pub fn messages(&self) -> Vec<SentMessage> {
+        self.shared.with(|state, _| state.journal.messages())
+    }
+
+    /// Forgets calls, counts and deletions (not lifecycle actions, nor the messages that were sent).
     pub fn clear_journal(&self) {
         self.shared.with(|state, _| state.journal.clear());
     }

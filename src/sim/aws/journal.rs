@@ -6,7 +6,10 @@ use std::{
 };
 
 use super::autoscaling::{HookResult, Transition};
-use crate::domain::{Moment, MomentExt};
+use crate::{
+    domain::{Moment, MomentExt},
+    sim::Disturbance,
+};
 
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,6 +54,36 @@ pub struct Deletion {
     pub sent: Moment,
     /// How often it had been received.
     pub receive_count: u32,
+}
+
+/// A message that was sent to a queue, and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SentMessage {
+    /// Its id in SQS.
+    pub message_id: String,
+    /// The queue that it was sent to.
+    pub queue: String,
+    /// What it says.
+    pub body: std::sync::Arc<str>,
+    /// When it was sent, by the clock of the world.
+    pub at: Moment,
+    /// The same by AWS's clock (`SentTimestamp`).
+    pub sent: Moment,
+    /// Each time that a receive took it, in order. The answer may have been lost: the call says so.
+    pub deliveries: Vec<Delivery>,
+    /// When it was deleted by a call.
+    pub deleted: Option<Moment>,
+    /// When a call first asked for its deletion without effect: the queue forgot that, or the receipt handle was not the newest.
+    pub deletion_lost: Option<Moment>,
+}
+
+/// A message was handed to a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// When.
+    pub at: Moment,
+    /// The access key of the client.
+    pub by: String,
 }
 
 /// Why a lifecycle action ended.
@@ -124,7 +157,7 @@ impl ActionReport {
 /// How much the journal keeps. Counts are always kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// Every call and deletion.
+    /// Every call, message and deletion.
     All,
     /// The newest ones only.
     Newest(usize),
@@ -132,18 +165,33 @@ pub enum Keep {
     Nothing,
 }
 
-/// The record of calls and deletions.
+/// The record of calls, messages and deletions.
 #[derive(Debug)]
 pub(super) struct Journal {
     keep: Keep,
     calls: VecDeque<Call>,
     deletions: VecDeque<Deletion>,
+    messages: VecDeque<SentMessage>,
+    /// How many messages were recorded before the first one in `messages`.
+    messages_dropped: usize,
+    /// The number of each message in `messages`, counted from the very first one.
+    message_numbers: BTreeMap<String, usize>,
+    disturbances: VecDeque<Disturbance>,
     counts: BTreeMap<String, BTreeMap<Outcome, u64>>,
 }
 
 impl Journal {
     pub(super) fn new(keep: Keep) -> Self {
-        Self { keep, calls: VecDeque::new(), deletions: VecDeque::new(), counts: BTreeMap::new() }
+        Self {
+            keep,
+            calls: VecDeque::new(),
+            deletions: VecDeque::new(),
+            messages: VecDeque::new(),
+            messages_dropped: 0,
+            message_numbers: BTreeMap::new(),
+            disturbances: VecDeque::new(),
+            counts: BTreeMap::new(),
+        }
     }
 
     pub(super) fn call(&mut self, call: Call) {
@@ -156,13 +204,68 @@ impl Journal {
     }
 
     pub(super) fn deletion(&mut self, deletion: impl FnOnce() -> Deletion) {
-        if self.keep != Keep::Nothing {
-            push(&mut self.deletions, deletion(), self.keep);
+        if self.keep == Keep::Nothing {
+            return;
         }
+        let deletion = deletion();
+        if let Some(message) = self.message(&deletion.message_id) {
+            message.deleted = Some(deletion.at);
+        }
+        push(&mut self.deletions, deletion, self.keep);
+    }
+
+    /// A call asked for the deletion of a message, and it is still there.
+    pub(super) fn deletion_lost(&mut self, message_id: &str, at: Moment) {
+        if let Some(message) = self.message(message_id) {
+            message.deletion_lost.get_or_insert(at);
+        }
+    }
+
+    pub(super) fn sent(&mut self, message: impl FnOnce() -> SentMessage) {
+        if self.keep == Keep::Nothing {
+            return;
+        }
+        let message = message();
+        self.message_numbers.insert(message.message_id.clone(), self.messages_dropped + self.messages.len());
+        self.messages.push_back(message);
+        while self.messages.len() > self.keep.limit() {
+            self.messages_dropped += 1;
+            if let Some(dropped) = self.messages.pop_front() {
+                self.message_numbers.remove(&dropped.message_id);
+            }
+        }
+    }
+
+    pub(super) fn delivered(&mut self, message_id: &str, at: Moment, by: &str) {
+        if let Some(message) = self.message(message_id) {
+            message.deliveries.push(Delivery { at, by: by.to_owned() });
+        }
+    }
+
+    fn message(&mut self, message_id: &str) -> Option<&mut SentMessage> {
+        let number = self.message_numbers.get(message_id)?.checked_sub(self.messages_dropped)?;
+        self.messages.get_mut(number)
+    }
+
+    pub(super) fn messages(&self) -> Vec<SentMessage> {
+        self.messages.iter().cloned().collect()
+    }
+
+    /// A call met a fault.
+    pub(super) fn disturbance(&mut self, fault: Disturbance) {
+        push(&mut self.disturbances, fault, self.keep);
+    }
+
+    pub(super) fn disturbances(&self) -> Vec<Disturbance> {
+        self.disturbances.iter().cloned().collect()
     }
 
     pub(super) fn calls(&self) -> Vec<Call> {
         self.calls.iter().cloned().collect()
+    }
+
+    pub(super) fn call_count(&self) -> usize {
+        self.calls.len()
     }
 
     pub(super) fn deletions(&self) -> Vec<Deletion> {
@@ -181,18 +284,54 @@ impl Journal {
     pub(super) fn clear(&mut self) {
         self.calls.clear();
         self.deletions.clear();
+        self.disturbances.clear();
         self.counts.clear();
     }
 }
 
+impl Keep {
+    const fn limit(self) -> usize {
+        match self {
+            Self::All => usize::MAX,
+            Self::Newest(n) => n,
+            Self::Nothing => 0,
+        }
+    }
+}
+
 fn push<T>(list: &mut VecDeque<T>, item: T, keep: Keep) {
-    let limit = match keep {
-        Keep::All => usize::MAX,
-        Keep::Newest(n) => n,
-        Keep::Nothing => 0,
-    };
     list.push_back(item);
-    while list.len() > limit {
+    while list.len() > keep.limit() {
         list.pop_front();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_of_the_newest_messages_still_knows_what_becomes_of_them() {
+        let mut journal = Journal::new(Keep::Newest(2));
+        let (at, queue, body) = (Moment::UNIX_EPOCH, "q".to_owned(), "x");
+        for id in ["first", "second", "third"] {
+            journal.sent(|| SentMessage {
+                message_id: id.to_owned(),
+                queue: queue.clone(),
+                body: body.into(),
+                at,
+                sent: at,
+                deliveries: Vec::new(),
+                deleted: None,
+                deletion_lost: None,
+            });
+        }
+        for id in ["first", "second", "third", "third"] {
+            journal.delivered(id, at, "somebody");
+        }
+        let kept: Vec<_> = journal.messages().into_iter().map(|m| (m.message_id, m.deliveries.len())).collect();
+        assert_eq!(kept, [("second".to_owned(), 1), ("third".to_owned(), 2)]);
+        journal.clear();
+        assert_eq!(journal.messages().len(), 2, "what was sent is a fact of the world, as lifecycle actions are");
     }
 }

@@ -27,7 +27,7 @@ pub use connector::AwsConnector;
 pub use events::{Envelope, EventKind, HealthNotice, Rule, SpotAction, WARNING};
 pub use faults::{Disorder, Fault, FaultId, FaultRule, How};
 pub use instance::{Instance, InstanceChange, InstanceSpec, State};
-pub use journal::{ActionEnd, ActionReport, Call, Deletion, Keep, Outcome, Verdict};
+pub use journal::{ActionEnd, ActionReport, Call, Deletion, Delivery, Keep, Outcome, SentMessage, Verdict};
 pub use sqs::{MessageView, QueueSettings, QueueView, Redrive};
 
 use self::state::Shared;

@@ -1,7 +1,7 @@
 //! Everything that the embedded AWS knows, behind one lock, and its timers.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
@@ -15,12 +15,13 @@ use super::{
     events::Rule,
     faults::Faults,
     instance::{Instance, InstanceChange, State as InstanceState},
-    journal::Journal,
+    journal::{Journal, SentMessage},
     sqs::{Message, Queue},
 };
 use crate::{
     controller::Clock,
     domain::{Moment, MomentExt},
+    sim::Tripwire,
 };
 
 /// What happens by itself at some time.
@@ -51,11 +52,16 @@ pub(super) struct State {
     pub(super) skew: SignedDuration,
     pub(super) random: fastrand::Rng,
     pub(super) queues: BTreeMap<String, Queue>,
+    /// When a queue of this name was last deleted.
+    pub(super) deleted_queues: BTreeMap<String, Moment>,
     pub(super) rules: Vec<Rule>,
     pub(super) instances: BTreeMap<String, Instance>,
     pub(super) groups: BTreeMap<String, Group>,
     pub(super) actions: Actions,
     pub(super) faults: Faults,
+    /// Clients whose access keys begin like this get no answers.
+    pub(super) cut_off: BTreeSet<String>,
+    pub(super) tripwire: Tripwire,
     pub(super) journal: Journal,
     pub(super) subscribers: Vec<mpsc::UnboundedSender<InstanceChange>>,
     /// How many addresses were given out.
@@ -74,12 +80,15 @@ impl State {
             skew: SignedDuration::ZERO,
             random: fastrand::Rng::with_seed(seed),
             queues: BTreeMap::new(),
+            deleted_queues: BTreeMap::new(),
             rules: Vec::new(),
             instances: BTreeMap::new(),
             groups: BTreeMap::new(),
             actions: Actions::default(),
             // Faults draw from numbers of their own, so that a fault more or less does not change every id.
             faults: Faults::new(seed ^ 0x5eed_fa17),
+            cut_off: BTreeSet::new(),
+            tripwire: Tripwire::default(),
             journal: Journal::new(settings.keep),
             subscribers: Vec::new(),
             addresses: 0,
@@ -88,6 +97,10 @@ impl State {
             armed: None,
             settings,
         }
+    }
+
+    pub(super) fn is_cut_off(&self, by: &str) -> bool {
+        self.cut_off.iter().any(|client| by.starts_with(client.as_str()))
     }
 
     /// What AWS's clocks show when ours shows `moment`.
@@ -146,11 +159,26 @@ impl State {
     /// Puts a message on a queue; its id, or nothing when there is no such queue.
     pub(super) fn put(&mut self, now: Moment, queue: &str, body: &str) -> Option<String> {
         let sent = self.aws_time(now);
-        let queue = self.queues.get_mut(queue)?;
+        let delay = self.queues.get(queue)?.settings.delay;
         let id = uuid(&mut self.random);
-        let delay = queue.settings.delay;
-        queue.put(now, Message::new(id.clone(), body, sent), delay);
+        self.put_message(now, queue, Message::new(id.clone(), body, sent), delay);
         Some(id)
+    }
+
+    /// Puts a message on a queue that is there, hidden for `delay`.
+    pub(super) fn put_message(&mut self, now: Moment, queue: &str, message: Message, delay: Duration) {
+        let Some(found) = self.queues.get_mut(queue) else { return };
+        self.journal.sent(|| SentMessage {
+            message_id: message.id.clone(),
+            queue: queue.to_owned(),
+            body: message.body.clone(),
+            at: now,
+            sent: message.sent,
+            deliveries: Vec::new(),
+            deleted: None,
+            deletion_lost: None,
+        });
+        found.put(now, message, delay);
     }
 
     pub(super) fn uuid(&mut self) -> String {

@@ -19,7 +19,10 @@ use super::{
 use crate::{
     controller::{Clock, Spawner},
     domain::MomentExt,
-    sim::http::{self, Server},
+    sim::{
+        Disturbance,
+        http::{self, Server},
+    },
 };
 
 /// Who writes what a scenario puts there.
@@ -187,6 +190,12 @@ impl EmbeddedKube {
         self.lock().journal.requests.clone()
     }
 
+    /// How many requests the journal keeps.
+    #[must_use]
+    pub fn request_count(&self) -> usize {
+        self.lock().journal.requests.len()
+    }
+
     /// How many requests by (verb, resource or resource/subresource). Counted with the journal off too.
     #[must_use]
     pub fn counts(&self) -> BTreeMap<(String, String), u64> {
@@ -199,11 +208,30 @@ impl EmbeddedKube {
         self.lock().journal.entries.clone()
     }
 
+    /// Every request that met a fault so far, and every watch that was ended or silenced.
+    #[must_use]
+    pub fn disturbances(&self) -> Vec<Disturbance> {
+        let state = self.lock();
+        let of_request = |r: &Request| Disturbance {
+            at: r.at,
+            until: r.ended,
+            by: r.client.clone(),
+            what: format!("{} {}{}{}", r.verb, r.resource, if r.subresource.is_empty() { "" } else { "/" }, r.subresource),
+            object: if r.name.is_empty() || r.namespace.is_empty() { r.name.clone() } else { format!("{}/{}", r.namespace, r.name) },
+            is_silent: false,
+        };
+        // One that is given up without an answer met something, too: its client was cut off, or has ended.
+        let is_lost = |r: &Request| r.status == 0 && r.ended.is_some();
+        let requests = state.journal.requests.iter().filter(|r| r.is_disturbed || is_lost(r)).map(of_request);
+        requests.chain(state.journal.disturbances.iter().cloned()).collect()
+    }
+
     /// Starts the journal and the counts afresh.
     pub fn clear_journal(&self) {
         let mut state = self.lock();
         state.journal.requests.clear();
         state.journal.entries.clear();
+        state.journal.disturbances.clear();
         state.journal.counts.clear();
     }
 

@@ -158,7 +158,7 @@ impl State {
     }
 
     /// What clients and people (a scenario) do to a pod is for judges to see; what controllers do is not.
-    fn note_deletion(&mut self, old: &Object, asked: Option<i64>, by: &str, wrap: impl FnOnce(PodRef, u64, bool, Vec<String>) -> Fact) {
+    pub(super) fn note_deletion(&mut self, old: &Object, asked: Option<i64>, by: &str, wrap: impl FnOnce(PodRef, u64, bool, Vec<String>) -> Fact) {
         let Some(pod) = old.pod.as_ref().filter(|_| self.journal.on && (!by.starts_with('<') || by == SCENARIO)) else { return };
         let again = pod.deletion.is_some();
         let grace = match course(old, asked) {

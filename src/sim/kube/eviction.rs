@@ -9,6 +9,7 @@ use super::{
     delete::Options as DeleteOptions,
     failure::{Failure, details},
     faults::{EvictionReview, EvictionVerdict},
+    journal::Fact,
     json::{Look, seconds},
     object::{Key, Object},
     pods,
@@ -102,7 +103,7 @@ fn denied(message: &str) -> String {
 
 impl State {
     /// Step 5, which happens once: admission.
-    pub(super) fn admit_eviction(&mut self, call: &Call) -> Result<Option<Reply>, Failure> {
+    pub(super) fn admit_eviction(&mut self, call: &Call, eviction: &Eviction) -> Result<Option<Reply>, Failure> {
         if self.is_terminating_namespace(&call.key.namespace) {
             return Err(namespace_terminating(call, &call.key.name));
         }
@@ -112,7 +113,13 @@ impl State {
         *before += 1;
         match hook(&review) {
             EvictionVerdict::Allow => Ok(None),
-            EvictionVerdict::Intercept => Ok(Some(created())),
+            EvictionVerdict::Intercept => {
+                if let Some(pod) = self.get("pods", &call.key).cloned() {
+                    let wrap = |pod, grace, _, _| Fact::EvictionIntercepted { pod, grace };
+                    self.note_deletion(&pod, eviction.options.grace, &call.by, wrap);
+                }
+                Ok(Some(created()))
+            }
             // A webhook's answer is passed on as it is: one that gives a code and no reason leaves the Status without one, and without details.
             EvictionVerdict::Deny(m) => Err(Failure::new(403, "", denied(&m))),
             EvictionVerdict::Busy(m) => Err(Failure::new(429, "", denied(&m))),

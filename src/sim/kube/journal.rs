@@ -1,8 +1,11 @@
 //! What was asked, and what became of it: for judges.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use crate::domain::Moment;
+use crate::{domain::Moment, sim::Disturbance};
 
 /// A request, answered or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,6 +14,10 @@ pub struct Request {
     pub at: Moment,
     /// When it was answered (a watch: when it began); `None` where the client got no answer, or not yet.
     pub answered: Option<Moment>,
+    /// It met a fault.
+    pub is_disturbed: bool,
+    /// When it was over: answered, failed, or given up by the client (a watch: when it began). `None`: it is under way.
+    pub ended: Option<Moment>,
     /// The client's tag, or its user agent.
     pub client: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
@@ -64,6 +71,13 @@ pub enum Fact {
         /// Budgets that were at or below their desired count without it.
         overrun: Vec<String>,
     },
+    /// An eviction was answered as accepted by an admission webhook, and nothing was done.
+    EvictionIntercepted {
+        /// Which pod.
+        pod: PodRef,
+        /// The grace period that it would have got, in seconds.
+        grace: u64,
+    },
     /// A deletion of a pod was accepted.
     Deleted {
         /// Which pod.
@@ -96,12 +110,28 @@ pub enum Fact {
         /// All its annotations.
         annotations: BTreeMap<String, String>,
     },
+    /// Something of a Node that [`NodeState`] holds is different from now on. Noted before every other fact of the same write.
+    NodeChanged(Box<NodeState>),
     /// A Node's object is gone.
     NodeGone(String),
     /// A Node registered.
     NodeAdded(String),
     /// A machine is gone.
     MachineGone(String),
+    /// A Lease has another holder from now on.
+    LeaseHeld {
+        /// Its name.
+        lease: String,
+        /// `spec.holderIdentity`; "" where nobody holds it, or it was deleted.
+        holder: String,
+    },
+    /// The annotation of a Lease that pauses all drains came or went.
+    PausedAll {
+        /// The name of the Lease.
+        lease: String,
+        /// It came.
+        paused: bool,
+    },
     /// The controller found that a disruption budget allows more than its status said.
     BudgetFreed {
         /// Its namespace.
@@ -124,12 +154,36 @@ pub struct PodRef {
     pub node: String,
 }
 
+/// What a drain may change on a Node, and what tells one machine from another.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeState {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// Its providerID or "".
+    pub provider_id: String,
+    /// Its machine's boot ID or "".
+    pub boot_id: String,
+    /// `spec.unschedulable`.
+    pub unschedulable: bool,
+    /// The status of its condition `Ready`.
+    pub ready: String,
+    /// Its taints: key, value, effect.
+    pub taints: BTreeSet<(String, String, String)>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+}
+
 /// What was asked and what happened.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     pub(super) on: bool,
     pub(super) requests: Vec<Request>,
     pub(super) entries: Vec<Entry>,
+    pub(super) disturbances: Vec<Disturbance>,
     pub(super) counts: BTreeMap<(String, String), u64>,
     /// Requests since the start, journal or not.
     pub(super) seen: u64,

@@ -61,11 +61,11 @@ fn as_json(spec: &NodeSpec, boot_id: &str, ready: bool, now: Moment) -> Value {
 }
 
 fn set_heartbeats(node: &mut Value, now: Moment) {
-    let mut all = node.items("status.conditions").to_vec();
-    for condition in &mut all {
-        condition.put("lastHeartbeatTime", seconds(now));
+    let text = seconds(now);
+    let conditions = node.get_mut("status").and_then(|status| status.get_mut("conditions"));
+    for condition in conditions.and_then(Value::as_array_mut).into_iter().flatten() {
+        condition.put("lastHeartbeatTime", text.as_str());
     }
-    node.put("status.conditions", all);
 }
 
 /// Images, as a real node lists them, until the node is this large.
@@ -162,7 +162,21 @@ impl State {
         let Some(machine_acts) = self.machines.get(name).filter(|m| m.gone.is_none()).map(Machine::acts) else { return };
         self.agenda.at(now.plus(every), Task::NodeStatus(name.to_owned()));
         if machine_acts {
-            self.change("nodes", &Key::cluster(name), "<kubelet>", |v| set_heartbeats(v, now));
+            self.write_heartbeats(&Key::cluster(name), now);
+        }
+    }
+
+    /// Nothing but the heartbeats of a Node is written again and again: its conditions stay, and
+    /// no controller has anything to do. So the object is changed where it is.
+    fn write_heartbeats(&mut self, key: &Key, now: Moment) {
+        let Some(node) = self.get("nodes", key) else { return };
+        let text = seconds(now);
+        let conditions = node.value.items("status.conditions");
+        if conditions.iter().all(|c| c.text("lastHeartbeatTime") == text) {
+            return;
+        }
+        if !self.change_status(key, |node| set_heartbeats(node, now)) {
+            self.change("nodes", key, "<kubelet>", |node| set_heartbeats(node, now));
         }
     }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{build::PodView, journal::PodRef, json::Look, kinds::Kind, selector::selectable};
+use super::{build::PodView, journal::PodRef, json::Look, kinds::Kind, request::Reply, selector::selectable};
 use crate::domain::Moment;
 
 /// Namespace ("" where there is none) and name.
@@ -34,6 +34,8 @@ impl Key {
 #[derive(Debug)]
 pub(super) struct Object {
     pub(super) value: Value,
+    /// When this version was stored. What a kubelet writes into the status of its Node does not count.
+    pub(super) written: Moment,
     pub(super) shown: Arc<Shown>,
     pub(super) pod: Option<PodFacts>,
 }
@@ -42,9 +44,9 @@ pub(super) struct Object {
 #[derive(Debug)]
 pub(super) struct Shown {
     pub(super) revision: u64,
-    pub(super) key: Key,
-    pub(super) labels: BTreeMap<String, String>,
-    pub(super) fields: BTreeMap<&'static str, String>,
+    pub(super) key: Arc<Key>,
+    pub(super) labels: Arc<BTreeMap<String, String>>,
+    pub(super) fields: Arc<BTreeMap<&'static str, String>>,
     pub(super) bytes: Bytes,
 }
 
@@ -53,22 +55,52 @@ impl Shown {
     pub(super) fn at_version(&self, revision: u64) -> Self {
         let mut value: Value = serde_json::from_slice(&self.bytes).unwrap_or_default();
         value.put("metadata.resourceVersion", revision.to_string());
-        let bytes = serde_json::to_vec(&value).unwrap_or_default().into();
-        Self { revision, key: self.key.clone(), labels: self.labels.clone(), fields: self.fields.clone(), bytes }
+        self.next(&value, revision)
+    }
+
+    /// A later version, in which neither labels nor selectable fields are different.
+    fn next(&self, value: &Value, revision: u64) -> Self {
+        let (key, labels, fields) = (self.key.clone(), self.labels.clone(), self.fields.clone());
+        Self { revision, key, labels, fields, bytes: bytes(value, self.bytes.len()) }
     }
 }
 
+/// An object as it is sent. `like` is the size of one like it.
+fn bytes(value: &Value, like: usize) -> Bytes {
+    let mut out = Vec::with_capacity(like + 64);
+    // Writing a Value to memory cannot fail.
+    serde_json::to_writer(&mut out, value).ok();
+    out.into()
+}
+
 impl Object {
-    pub(super) fn new(kind: &Kind, value: Value, revision: u64) -> Self {
+    /// A version of an object. `old` is the one before it.
+    pub(super) fn new(kind: &Kind, value: Value, (revision, written): (u64, Moment), old: Option<&Self>) -> Self {
+        let labels = match old {
+            Some(old) if old.value.at("metadata.labels") == value.at("metadata.labels") => Arc::clone(&old.shown.labels),
+            _ => Arc::new(labels(&value, "metadata.labels")),
+        };
         let shown = Shown {
             revision,
-            key: Key::of(&value),
-            labels: labels(&value, "metadata.labels"),
-            fields: fields(kind, &value),
-            bytes: serde_json::to_vec(&value).unwrap_or_default().into(),
+            key: old.map_or_else(|| Arc::new(Key::of(&value)), |old| Arc::clone(&old.shown.key)),
+            labels,
+            fields: Arc::new(fields(kind, &value)),
+            bytes: bytes(&value, old.map_or(1024, |old| old.shown.bytes.len())),
         };
         let pod = (kind.plural == "pods").then(|| PodFacts::of(&value));
-        Self { value, shown: Arc::new(shown), pod }
+        Self { value, written, shown: Arc::new(shown), pod }
+    }
+
+    /// Changes the status of a Node in place: nothing that controllers or selectors look at.
+    pub(super) fn change_status(&mut self, revision: u64, change: impl FnOnce(&mut Value)) {
+        self.value.put("metadata.resourceVersion", revision.to_string());
+        change(&mut self.value);
+        self.shown = Arc::new(self.shown.next(&self.value, revision));
+    }
+
+    /// The answer to a request for it.
+    pub(super) fn reply(&self, code: u16) -> Reply {
+        Reply::Stored(code, Arc::clone(&self.shown))
     }
 
     pub(super) fn key(&self) -> &Key {
@@ -135,9 +167,17 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    pub(super) fn of(value: &Value) -> Option<Self> {
+    fn reference(value: &Value) -> Option<&Value> {
         let refs = value.items("metadata.ownerReferences");
-        let o = refs.iter().find(|r| r.at("controller").as_bool() == Some(true))?;
+        refs.iter().find(|r| r.at("controller").as_bool() == Some(true))
+    }
+
+    pub(super) fn uid_of(value: &Value) -> Option<&str> {
+        Some(Self::reference(value)?.text("uid"))
+    }
+
+    pub(super) fn of(value: &Value) -> Option<Self> {
+        let o = Self::reference(value)?;
         Some(Self { api_version: o.text("apiVersion").into(), kind: o.text("kind").into(), name: o.text("name").into(), uid: o.text("uid").into() })
     }
 }

@@ -45,6 +45,9 @@ impl Target {
 }
 
 fn decode(segment: &str) -> String {
+    if !segment.contains('%') {
+        return segment.to_owned();
+    }
     // A path segment is a query value where a plus is a plus.
     let text = format!("x={}", segment.replace('+', "%2B").replace('&', "%26"));
     form_urlencoded::parse(text.as_bytes()).next().map_or_else(String::new, |(_, v)| v.into_owned())

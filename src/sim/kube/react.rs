@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::{
     agenda::Task,
-    journal::{Entry, Fact},
+    journal::{Entry, Fact, NodeState},
     json::Look,
     machine::Machine,
-    object::{Key, Object},
+    object::{Key, Object, labels},
     store::State,
 };
 use crate::domain::MomentExt;
@@ -24,6 +26,7 @@ impl State {
             "poddisruptionbudgets" if new.is_some() && by != super::disruption::BY => {
                 self.agenda.at(self.now().plus(self.options.timing.disruption), Task::Budget(key.clone()));
             }
+            "leases" => self.react_to_lease(key, old, new, by),
             "deployments" | "replicasets" | "statefulsets" | "daemonsets" | "jobs" => self.react_to_workload(plural, key, old, new),
             _ => {}
         }
@@ -94,6 +97,12 @@ impl State {
         let now = self.now();
         let soon = now.plus(self.options.timing.controllers);
         let name = &key.name;
+        if let Some(new) = new.filter(|_| self.journal.on) {
+            let state = node_state(new);
+            if old.map(node_state).as_ref() != Some(&state) {
+                self.note(by, Fact::NodeChanged(Box::new(state)));
+            }
+        }
         let cordoned = |o: Option<&Object>| o.is_some_and(|o| o.value.at("spec.unschedulable").as_bool() == Some(true));
         match (old, new) {
             (None, Some(_)) => self.note(by, Fact::NodeAdded(name.clone())),
@@ -138,6 +147,17 @@ impl State {
         }
     }
 
+    fn react_to_lease(&mut self, key: &Key, old: Option<&Object>, new: Option<&Object>, by: &str) {
+        let holder = |o: Option<&Object>| o.map(|o| o.value.text("spec.holderIdentity").to_owned()).unwrap_or_default();
+        if holder(old) != holder(new) {
+            self.note(by, Fact::LeaseHeld { lease: key.name.clone(), holder: holder(new) });
+        }
+        let paused = |o: Option<&Object>| o.is_some_and(|o| o.value.annotation("sundown.dev/pause") == Some("true"));
+        if paused(old) != paused(new) {
+            self.note(by, Fact::PausedAll { lease: key.name.clone(), paused: paused(new) });
+        }
+    }
+
     fn react_to_workload(&mut self, plural: &str, key: &Key, old: Option<&Object>, new: Option<&Object>) {
         let soon = self.now().plus(self.options.timing.controllers);
         if new.is_some() && old.map(|o| o.value.at("spec")) != new.map(|o| o.value.at("spec")) {
@@ -167,6 +187,22 @@ impl State {
             change(machine);
             self.agenda.at(now, Task::Node(node.to_owned()));
         }
+    }
+}
+
+fn node_state(node: &Object) -> NodeState {
+    let value = &node.value;
+    let taint = |taint: &Value| ["key", "value", "effect"].map(|field| taint.text(field).to_owned()).into();
+    NodeState {
+        name: node.key().name.clone(),
+        uid: node.uid().to_owned(),
+        provider_id: value.text("spec.providerID").to_owned(),
+        boot_id: value.text("status.nodeInfo.bootID").to_owned(),
+        unschedulable: value.at("spec.unschedulable").as_bool() == Some(true),
+        ready: value.condition("Ready").to_owned(),
+        taints: value.items("spec.taints").iter().map(taint).collect(),
+        labels: node.labels().clone(),
+        annotations: labels(value, "metadata.annotations"),
     }
 }
 

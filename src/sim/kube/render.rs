@@ -55,7 +55,8 @@ impl Render {
         }
     }
 
-    fn bytes(&self, shown: &Shown) -> Bytes {
+    /// A stored object, as JSON.
+    pub(super) fn bytes(&self, shown: &Shown) -> Bytes {
         if self.is_plain() {
             return shown.bytes.clone();
         }

@@ -5,7 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{failure::Failure, kinds::Kind, object::Key, path::Query, rules::Asked};
+use super::{
+    failure::Failure,
+    kinds::Kind,
+    object::{Key, Shown},
+    path::Query,
+    rules::Asked,
+};
 
 /// A request for objects.
 #[derive(Debug, Clone)]
@@ -62,7 +68,9 @@ impl Call {
 /// What is answered.
 #[derive(Debug)]
 pub(super) enum Reply {
-    /// An object, as the client wants to see it.
+    /// An object that is stored, as the client wants to see it.
+    Stored(u16, Arc<Shown>),
+    /// Another object, as the client wants to see it.
     Object(u16, Value),
     /// JSON as it is.
     Json(u16, Value),

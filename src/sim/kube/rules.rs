@@ -1,6 +1,6 @@
 //! Which requests meet which fault.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
@@ -68,6 +68,8 @@ pub(super) struct Rules {
     pub(super) away: Option<Away>,
     pub(super) overload: Option<u32>,
     pub(super) unauthorized: bool,
+    /// Clients whose tags begin like this get no answers.
+    pub(super) cut_off: BTreeSet<String>,
 }
 
 #[derive(Debug)]
@@ -94,12 +96,19 @@ impl Rules {
         self.all.values().any(|c| c.rule.fault == Fault::Forbidden && asked.matches(&c.rule.matching))
     }
 
+    pub(super) fn is_cut_off(&self, client: &str) -> bool {
+        self.cut_off.iter().any(|start| client.starts_with(start.as_str()))
+    }
+
     /// The faults that a request meets, in the order in which they were put in.
     pub(super) fn judge(&mut self, asked: &Asked, random: &mut fastrand::Rng) -> Vec<Fault> {
         match self.away {
             Some(Away::Refusing) => return vec![Fault::Refused],
             Some(Away::Silent) => return vec![Fault::Hang],
             None => {}
+        }
+        if self.is_cut_off(&asked.client) {
+            return vec![Fault::Hang];
         }
         let mut met = Vec::new();
         if self.unauthorized {

@@ -8,6 +8,7 @@ use super::{
     BudgetSpec, EmbeddedKube, PodSpec, PodView, Workload, control::SCENARIO, delete::Options as DeleteOptions, json::Look, kinds::Kind, object::Key,
     pods, server::kind_of,
 };
+use crate::domain::Moment;
 
 /// Workloads and objects.
 impl EmbeddedKube {
@@ -128,12 +129,19 @@ impl EmbeddedKube {
     /// All objects of a resource.
     #[must_use]
     pub fn objects(&self, resource: &str) -> Vec<Value> {
-        self.collect(resource, |object| Some(object.clone()))
+        self.collect(resource, |object, _| Some(object.clone()))
     }
 
-    /// What `look` finds in the objects of a resource, without a copy of them. It must not ask this cluster for anything else.
-    pub fn collect<T>(&self, resource: &str, look: impl Fn(&Value) -> Option<T>) -> Vec<T> {
-        self.lock().all(resource).filter_map(|o| look(&o.value)).collect()
+    /// What `look` finds in the objects of a resource, without a copy of them, and in the time at which each was last written. It must
+    /// not ask this cluster for anything else.
+    pub fn collect<T>(&self, resource: &str, look: impl Fn(&Value, Moment) -> Option<T>) -> Vec<T> {
+        self.lock().all(resource).filter_map(|o| look(&o.value, o.written)).collect()
+    }
+
+    /// Shows each object of a resource, without a copy of it. `look` must not ask this cluster for
+    /// anything else.
+    pub fn each(&self, resource: &str, mut look: impl FnMut(&Value)) {
+        self.lock().all(resource).for_each(|object| look(&object.value));
     }
 
     /// Creates or replaces an object as it is, past admission, preconditions and faults. `apiVersion`, `kind` and `metadata.name` must be there;

@@ -27,7 +27,7 @@ use super::{
     store::State,
     watch,
 };
-use crate::controller::Clock;
+use crate::{controller::Clock, sim::tripwire::Way};
 
 /// The body of an answer.
 pub type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
@@ -83,6 +83,21 @@ impl Incoming {
     }
 }
 
+/// A request under way. Dropped when it is answered, and when the client gives it up.
+struct Exchange<'a> {
+    service: &'a KubeService,
+    entry: u64,
+    /// 0: the client got no answer.
+    status: u16,
+}
+
+impl Drop for Exchange<'_> {
+    fn drop(&mut self) {
+        let now = self.service.clock.now();
+        self.service.lock().journal.end(self.entry, self.status, now);
+    }
+}
+
 impl KubeService {
     /// Answers one request. An error is a connection that fails.
     pub async fn answer<B>(self, request: Request<B>) -> Result<Response<ResponseBody>, BoxError>
@@ -100,10 +115,21 @@ impl KubeService {
             body,
         };
         let (asked, call) = self.understand(&incoming);
+        let tripwire = self.lock().tripwire.clone();
+        let what = || format!("{} {}", asked.verb, asked.whole_resource());
+        let way = tripwire.pass(&asked.client, self.clock.now(), what);
+        if way == Way::Dead {
+            return std::future::pending().await;
+        }
         let timeout = duration(incoming.query.get("timeout"));
         let (entry, faults) = self.begin(&asked, incoming.query.get("dryRun") == "All", timeout);
+        let mut exchange = Exchange { service: &self, entry, status: 0 };
         let (status, answer) = self.through(faults, &asked, call, &incoming.path, timeout).await;
-        self.end(entry, status);
+        if way == Way::Last {
+            tripwire.spring();
+            return std::future::pending().await;
+        }
+        exchange.status = status;
         answer
     }
 
@@ -153,11 +179,11 @@ impl KubeService {
         let state = &mut *guard;
         let at = state.clock.now();
         let entry = state.journal.begin(asked, at, dry_run, timeout);
-        (entry, state.rules.judge(asked, &mut state.random))
-    }
-
-    fn end(&self, entry: u64, status: u16) {
-        self.lock().journal.end(entry, status, self.clock.now());
+        let faults = state.rules.judge(asked, &mut state.random);
+        if let Some(last) = state.journal.requests.last_mut().filter(|_| state.journal.on) {
+            last.is_disturbed = !faults.is_empty();
+        }
+        (entry, faults)
     }
 
     async fn through(
@@ -208,6 +234,9 @@ impl KubeService {
         if late > Duration::ZERO {
             tokio::time::sleep(late).await;
         }
+        if self.lock().rules.is_cut_off(&asked.client) {
+            return std::future::pending().await;
+        }
         match after {
             Some(Fault::AnswerLost) => (0, Err("connection closed before message completed".into())),
             Some(Fault::HangAfterEffect) => std::future::pending().await,
@@ -218,7 +247,7 @@ impl KubeService {
 
     async fn evict(&self, call: &Call) -> Result<Reply, Failure> {
         let eviction = Eviction::read(call)?;
-        if let Some(answer) = self.lock().admit_eviction(call)? {
+        if let Some(answer) = self.lock().admit_eviction(call, &eviction)? {
             return Ok(answer);
         }
         let (mut tries, mut read) = (0, None);
@@ -244,6 +273,10 @@ impl KubeService {
 
     fn respond(&self, call: Option<&Call>, answer: Result<Reply, Failure>) -> (u16, Result<Response<ResponseBody>, BoxError>) {
         let (code, body, kind, retry_after) = match answer {
+            Ok(Reply::Stored(code, shown)) => {
+                let bytes = call.map_or_else(|| shown.bytes.clone(), |call| Render::of(call, self.clock).bytes(&shown));
+                (code, full(bytes), "application/json", None)
+            }
             Ok(Reply::Object(code, value)) => {
                 let value = match call {
                     Some(call) => Render::of(call, self.clock).object(value),
@@ -322,6 +355,8 @@ impl journal::Journal {
             self.requests.push(journal::Request {
                 at,
                 answered: None,
+                is_disturbed: false,
+                ended: None,
                 client: asked.client.clone(),
                 verb: asked.verb.clone(),
                 resource: asked.resource.clone(),
@@ -343,6 +378,7 @@ impl journal::Journal {
         if let Some(request) = index.and_then(|i| self.requests.get_mut(i)) {
             request.status = status;
             request.answered = (status != 0).then_some(now);
+            request.ended = Some(now);
         }
     }
 }

@@ -21,7 +21,7 @@ use super::{
     rules::Rules,
     watch::Watches,
 };
-use crate::{controller::Clock, domain::Moment};
+use crate::{controller::Clock, domain::Moment, sim::Tripwire};
 
 /// Asks the eviction webhook.
 pub(super) type EvictionHook = Box<dyn Fn(&EvictionReview) -> EvictionVerdict + Send + Sync>;
@@ -40,6 +40,7 @@ pub(super) struct State {
     pub(super) agenda: Agenda,
     pub(super) machines: BTreeMap<String, Machine>,
     pub(super) rules: Rules,
+    pub(super) tripwire: Tripwire,
     pub(super) journal: Journal,
     pub(super) hook: Option<EvictionHook>,
     pub(super) asked: BTreeMap<Key, usize>,
@@ -90,11 +91,15 @@ pub(super) struct Index {
 
 impl Index {
     fn update(&mut self, plural: &str, key: &Key, old: Option<&Object>, new: Option<&Object>) {
-        let owner = |o: Option<&Object>| o.and_then(|o| Owner::of(&o.value)).map(|o| o.uid);
-        move_between(&mut self.owned, owner(old), owner(new), &(plural.to_owned(), key.clone()));
+        fn owner(object: Option<&Object>) -> Option<&str> {
+            Owner::uid_of(&object?.value)
+        }
+        fn node(object: Option<&Object>) -> Option<&str> {
+            object?.pod.as_ref()?.node.as_deref()
+        }
+        move_between(&mut self.owned, owner(old), owner(new), || (plural.to_owned(), key.clone()));
         if plural == "pods" {
-            let node = |o: Option<&Object>| o.and_then(|o| o.pod.as_ref()).and_then(|p| p.node.clone());
-            move_between(&mut self.pods_by_node, node(old), node(new), key);
+            move_between(&mut self.pods_by_node, node(old), node(new), || key.clone());
             if new.and_then(|o| o.pod.as_ref()).is_some_and(|p| p.node.is_none() && p.is_active()) {
                 self.unbound.insert(key.clone());
             } else {
@@ -122,20 +127,21 @@ fn fill_in_namespace(value: &mut Value) {
     value.put("metadata.labels", labels);
 }
 
-fn move_between<V: Ord + Clone>(map: &mut BTreeMap<String, BTreeSet<V>>, from: Option<String>, to: Option<String>, value: &V) {
+fn move_between<V: Ord>(map: &mut BTreeMap<String, BTreeSet<V>>, from: Option<&str>, to: Option<&str>, value: impl FnOnce() -> V) {
     if from == to {
         return;
     }
+    let value = value();
     if let Some(from) = from
-        && let Some(set) = map.get_mut(&from)
+        && let Some(set) = map.get_mut(from)
     {
-        set.remove(value);
+        set.remove(&value);
         if set.is_empty() {
-            map.remove(&from);
+            map.remove(from);
         }
     }
     if let Some(to) = to {
-        map.entry(to).or_default().insert(value.clone());
+        map.entry(to.to_owned()).or_default().insert(value);
     }
 }
 
@@ -156,6 +162,7 @@ impl State {
             agenda: Agenda::default(),
             machines: BTreeMap::new(),
             rules: Rules::default(),
+            tripwire: Tripwire::default(),
             hook: None,
             asked: BTreeMap::new(),
             conflicts: BTreeMap::new(),
@@ -263,9 +270,12 @@ impl State {
     pub(super) fn write(&mut self, kind: &Arc<Kind>, mut value: Value, by: &str) -> Arc<Object> {
         self.revision += 1;
         value.put("metadata.resourceVersion", self.revision.to_string());
-        let object = Arc::new(Object::new(kind, value, self.revision));
-        let key = object.key().clone();
-        let old = self.shelves.get_mut(&kind.plural).and_then(|s| s.objects.insert(key.clone(), Arc::clone(&object)));
+        let key = Key::of(&value);
+        let old = self.get(&kind.plural, &key).cloned();
+        let object = Arc::new(Object::new(kind, value, (self.revision, self.now()), old.as_deref()));
+        if let Some(shelf) = self.shelves.get_mut(&kind.plural) {
+            shelf.objects.insert(key.clone(), Arc::clone(&object));
+        }
         self.index.update(&kind.plural, &key, old.as_deref(), Some(&object));
         if kind.plural == "poddisruptionbudgets" {
             self.count_members(&key, old.as_deref(), &object);
@@ -304,6 +314,20 @@ impl State {
         new
     }
 
+    /// Changes the status of a Node where it is: only what neither controllers nor selectors look
+    /// at. False where that cannot be done.
+    pub(super) fn change_status(&mut self, key: &Key, change: impl FnOnce(&mut Value)) -> bool {
+        let shelf = self.shelves.get_mut("nodes");
+        // A version that somebody else holds stays as it is.
+        let Some(object) = shelf.and_then(|s| s.objects.get_mut(key)).and_then(Arc::get_mut) else { return false };
+        self.revision += 1;
+        let old = Arc::clone(&object.shown);
+        object.change_status(self.revision, change);
+        let change = Change { old: Some(old), new: Arc::clone(&object.shown), deleted: false };
+        self.publish("nodes", change);
+        true
+    }
+
     /// Takes an object out.
     pub(super) fn erase(&mut self, plural: &str, key: &Key, by: &str) -> Option<Arc<Object>> {
         let shelf = self.shelves.get_mut(plural)?;
@@ -312,7 +336,7 @@ impl State {
         self.revision += 1;
         let mut value = old.value.clone();
         value.put("metadata.resourceVersion", self.revision.to_string());
-        let last = Object::new(&kind, value, self.revision);
+        let last = Object::new(&kind, value, (self.revision, self.now()), Some(&old));
         self.index.update(plural, key, Some(&old), None);
         if plural == "poddisruptionbudgets" {
             self.index.budgets.remove(key);

@@ -2,8 +2,9 @@
 
 use super::{
     Away, EmbeddedKube, EvictionReview, EvictionVerdict, Fault, Match, PodState, Rule, RuleId, Timing, agenda::Task, eviction::Conflicts,
-    object::Key, watch::Push,
+    object::Key, store::State, watch::Push,
 };
+use crate::sim::{Disturbance, Tripwire};
 
 /// Faults.
 impl EmbeddedKube {
@@ -27,12 +28,30 @@ impl EmbeddedKube {
         let mut state = self.lock();
         state.rules.away = Some(how);
         let last = if how == Away::Refusing { Push::Break } else { Push::Silence };
-        state.watches.end(&Match::all(), Some(&last));
+        state.disturb_watches(&Match::all(), Some(&last));
     }
 
     /// It is back.
     pub fn come_back(&self) {
         self.lock().rules.away = None;
+    }
+
+    /// Cuts off the clients whose tags begin like this: their requests do not arrive, answers to requests
+    /// that were under way do not either, and their watches stay open and silent.
+    pub fn cut_off(&self, client: &str) {
+        let mut state = self.lock();
+        state.rules.cut_off.insert(client.to_owned());
+        state.disturb_watches(&Match::all().from(client), Some(&Push::Silence));
+    }
+
+    /// Ends that. Watches that were open stay silent.
+    pub fn reconnect(&self, client: &str) {
+        self.lock().rules.cut_off.remove(client);
+    }
+
+    /// Requests pass this tripwire from now on.
+    pub fn tripwire(&self, tripwire: &Tripwire) {
+        self.lock().tripwire = tripwire.clone();
     }
 
     /// Everything but watches gets 429 in plain text with this `Retry-After`; `None` ends that.
@@ -47,17 +66,17 @@ impl EmbeddedKube {
 
     /// Open watches that match end.
     pub fn cut_watches(&self, matching: &Match) {
-        self.lock().watches.end(matching, None);
+        self.lock().disturb_watches(matching, None);
     }
 
     /// Open watches that match break in the middle, as when a connection is reset.
     pub fn break_watches(&self, matching: &Match) {
-        self.lock().watches.end(matching, Some(&Push::Break));
+        self.lock().disturb_watches(matching, Some(&Push::Break));
     }
 
     /// Open watches that match never say anything again, nor end.
     pub fn silence_watches(&self, matching: &Match) {
-        self.lock().watches.end(matching, Some(&Push::Silence));
+        self.lock().disturb_watches(matching, Some(&Push::Silence));
     }
 
     /// History is forgotten: a watch from before now gets 410, and so does a list that is continued.
@@ -96,5 +115,20 @@ impl EmbeddedKube {
     /// How long the parts take from now on.
     pub fn set_timing(&self, timing: Timing) {
         self.lock().options.timing = timing;
+    }
+}
+
+impl State {
+    /// Ends the matching watches with a last word, and notes which they were.
+    fn disturb_watches(&mut self, matching: &Match, last: Option<&Push>) {
+        let at = self.now();
+        let is_silent = last.is_some_and(|last| matches!(last, Push::Silence));
+        for asked in self.watches.end(matching, last) {
+            let what = format!("watch {}", asked.resource);
+            let fault = Disturbance { at, until: Some(at), by: asked.client, what, object: String::new(), is_silent };
+            if self.journal.on {
+                self.journal.disturbances.push(fault);
+            }
+        }
     }
 }

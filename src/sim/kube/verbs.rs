@@ -31,8 +31,8 @@ impl State {
             ("create", "") if call.key.name.is_empty() => self.create(call),
             ("deletecollection", "") => self.delete_collection(call),
             ("delete", "") => self.delete_one(call),
-            ("get", "") => self.find(call).map(|o| Reply::Object(200, o.value.clone())),
-            ("get", "status") if call.kind.status => self.find(call).map(|o| Reply::Object(200, o.value.clone())),
+            ("get", "") => self.find(call).map(|o| o.reply(200)),
+            ("get", "status") if call.kind.status => self.find(call).map(|o| o.reply(200)),
             ("update" | "patch", "") => self.modify(call, Part::Whole),
             ("update" | "patch", "status") if call.kind.status => self.modify(call, Part::Status),
             ("update", "finalize") if call.kind.plural == "namespaces" => self.modify(call, Part::Whole),
@@ -117,7 +117,7 @@ impl State {
             return Ok(Reply::Object(201, value));
         }
         let object = self.add(&call.kind.plural, value, &call.by).ok_or_else(Failure::no_such_resource)?;
-        Ok(Reply::Object(201, object.value.clone()))
+        Ok(object.reply(201))
     }
 
     fn modify(&mut self, call: &Call, part: Part) -> Result<Reply, Failure> {
@@ -145,7 +145,7 @@ impl State {
             return Ok(Reply::Object(200, new));
         }
         let object = self.replace(&Arc::clone(&self.stored_kind(call)), &old, new, &call.by);
-        Ok(Reply::Object(200, object.value.clone()))
+        Ok(object.reply(200))
     }
 
     fn updated(&self, call: &Call) -> Result<Value, Failure> {
@@ -177,7 +177,7 @@ impl State {
         }
         let uid = old.uid().to_owned();
         match self.delete(&call.kind.plural, &call.key, &options, &call.by) {
-            Some(object) if call.kind.plural == "pods" || object.is_terminating() => Ok(Reply::Object(200, object.value.clone())),
+            Some(object) if call.kind.plural == "pods" || object.is_terminating() => Ok(object.reply(200)),
             _ => Ok(deleted(call, &uid)),
         }
     }
@@ -186,7 +186,7 @@ impl State {
     fn deleted_dry(&self, call: &Call, old: &Object, options: &DeleteOptions) -> Reply {
         match self.after_deletion(old, options) {
             Some(value) => Reply::Object(200, value),
-            None if call.kind.plural == "pods" => Reply::Object(200, old.value.clone()),
+            None if call.kind.plural == "pods" => old.reply(200),
             None => deleted(call, old.uid()),
         }
     }
@@ -384,14 +384,25 @@ fn check_preconditions(call: &Call, old: &Object, metadata: &Value) -> Result<()
     Ok(())
 }
 
+/// What belongs to the server in the metadata of an object.
+const OF_THE_SERVER: [&str; 10] = [
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "metadata.creationTimestamp",
+    "metadata.deletionTimestamp",
+    "metadata.deletionGracePeriodSeconds",
+    "metadata.generation",
+    "metadata.resourceVersion",
+    "apiVersion",
+    "kind",
+];
+
 /// What a client cannot change: identity and life of the object, and the part that it did not ask for.
 fn keep_what_is_the_servers(old: &Value, new: &mut Value, part: Part, has_status: bool) {
-    for field in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion"]
-    {
-        keep(old, new, &format!("metadata.{field}"));
+    for path in OF_THE_SERVER {
+        keep(old, new, path);
     }
-    keep(old, new, "apiVersion");
-    keep(old, new, "kind");
     match part {
         Part::Whole if has_status => keep(old, new, "status"),
         Part::Whole => {}
@@ -405,6 +416,8 @@ fn keep_what_is_the_servers(old: &Value, new: &mut Value, part: Part, has_status
 fn keep(old: &Value, new: &mut Value, path: &str) {
     match old.at(path) {
         Value::Null => new.take_away(path),
+        // Mostly it is the same, and a copy costs more than a look.
+        value if value == new.at(path) => {}
         value => new.put(path, value.clone()),
     }
 }

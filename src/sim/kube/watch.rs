@@ -150,14 +150,19 @@ impl Watches {
     }
 
     /// Ends the matching watches with a last word.
-    pub(super) fn end(&mut self, matching: &Match, last: Option<&Push>) {
+    /// Which they were.
+    pub(super) fn end(&mut self, matching: &Match, last: Option<&Push>) -> Vec<Asked> {
+        let mut ended = Vec::new();
         let ids: Vec<u64> = self.open.iter().filter(|(_, w)| w.asked.matches(matching)).map(|(id, _)| *id).collect();
         for id in ids {
-            if let (Some(watch), Some(last)) = (self.remove(id), last) {
+            let Some(watch) = self.remove(id) else { continue };
+            if let Some(last) = last {
                 // A watcher with a full backlog is cut off anyway.
                 drop(watch.to.try_send(last.clone()));
             }
+            ended.push(watch.asked);
         }
+        ended
     }
 
     pub(super) fn bookmark(&self, revision: u64) {

@@ -20,6 +20,12 @@ fn annotate(scene: &Scene, n: usize, key: &str, value: Option<&str>) {
     });
 }
 
+/// A person deletes the record of the first node, and Sundown writes it back.
+async fn first_deletion(scene: &Scene) {
+    annotate(scene, 0, RECORD, None);
+    scene.stage.until(10, "it is written back", || annotation(scene, 0, RECORD).is_some()).await;
+}
+
 fn annotation(scene: &Scene, n: usize, key: &str) -> Option<String> {
     scene.stage.node(&scene.instances[n])["metadata"]["annotations"][key].as_str().map(str::to_owned)
 }
@@ -304,8 +310,7 @@ async fn a_record_that_is_deleted_twice_ends_the_drain_as_a_release_does() {
     scene.stage.pass(5).await;
     scene.terminate(0).await;
     scene.stage.pass(3).await;
-    annotate(&scene, 0, RECORD, None);
-    scene.stage.until(10, "it is written back", || annotation(&scene, 0, RECORD).is_some()).await;
+    first_deletion(&scene).await;
     scene.stage.pass(3).await;
     assert!(scene.stage.actions(&scene.instances[0])[0].end.is_none(), "the first deletion may be a mistake");
     let asked = scene.stage.clock.now();
@@ -333,8 +338,7 @@ async fn a_drain_that_a_second_deletion_ended_is_not_taken_up_again_by_the_next_
     scene.stage.pass(5).await;
     scene.terminate(0).await;
     scene.stage.pass(3).await;
-    annotate(&scene, 0, RECORD, None);
-    scene.stage.until(10, "it is written back", || annotation(&scene, 0, RECORD).is_some()).await;
+    first_deletion(&scene).await;
     scene.stage.pass(3).await;
     annotate(&scene, 0, RECORD, None);
     let ours = || scene.stage.actions(&scene.instances[0]).iter().any(|a| a.hook == "drain" && a.end.is_some());
@@ -358,8 +362,7 @@ async fn a_node_whose_record_is_deleted_twice_is_put_back_where_no_hook_is_owed(
     scene.stage.pass(5).await;
     scene.notice(0).await;
     scene.stage.pass(3).await;
-    annotate(&scene, 0, RECORD, None);
-    scene.stage.until(10, "it is written back", || annotation(&scene, 0, RECORD).is_some()).await;
+    first_deletion(&scene).await;
     annotate(&scene, 0, RECORD, None);
     scene.stage.until(2, "it is put back", || is_put_back(&scene, 0)).await;
     assert_eq!(scene.records("put_back"), 1.0);

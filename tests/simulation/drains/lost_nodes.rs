@@ -3,7 +3,7 @@
 use serde_json::json;
 use sundown::sim::{
     aws::State,
-    kube::{Away, PodShape, Timing},
+    kube::{Away, Fault, Match, PodShape, Rule as Trouble, Timing},
 };
 
 use super::{Scene, about, between, graceful};
@@ -83,6 +83,43 @@ async fn a_node_that_is_heard_of_again_in_time_is_waited_for() {
     assert!(!scene.is_there("web-0"));
     assert_eq!(scene.sundown.metric("drains_total{end=\"empty\"}"), 1.0);
     scene.end().await;
+}
+
+/// The watch of Nodes dies without a sign just before the kubelet reports again: what the index says is old. The world of seed 1000152.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_heard_of_again_behind_a_dead_watch_is_waited_for() {
+    let scene = Scene::hooked(562, 5, &["--drain-timeout", "600s"]).await;
+    scene.pod(0, "web-0", graceful(500, 400));
+    scene.stage.pass(5).await;
+    scene.terminate(0).await;
+    scene.stage.world.kube.kubelet_lost(&scene.node(0));
+    // 40 s until the cluster says Unknown, 60 s of that, and 15 of the 30 s for the pods.
+    scene.stage.pass(115).await;
+    scene.stage.world.kube.silence_watches(&Match::of("watch", "nodes"));
+    scene.stage.world.kube.kubelet_back(&scene.node(0));
+    scene.stage.pass(30).await;
+    assert!(scene.stage.actions(&scene.instances[0])[0].end.is_none(), "its pod is stopping, and the kubelet is heard");
+    scene.completed(0, 500).await;
+    assert!(!scene.is_there("web-0"));
+    assert_eq!(scene.sundown.metric("drains_total{end=\"empty\"}"), 1.0);
+    scene.end().await;
+}
+
+/// Nothing is known of the kubelet while its Node cannot be read: the drain goes on, and ends at its deadline.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_cannot_be_read_is_not_given_up_before_its_deadline() {
+    for (seed, fault) in [(563, Fault::Forbidden), (564, Fault::Hang)] {
+        let scene = Scene::hooked(seed, 5, &["--drain-timeout", "300s", "--deadline-margin", "0s"]).await;
+        scene.pod(0, "web-0", stuck());
+        scene.stage.pass(5).await;
+        scene.stage.world.kube.kubelet_lost(&scene.node(0));
+        let accepted = scene.terminate(0).await;
+        scene.stage.world.kube.inject(Trouble::always(Match::of("get", "nodes"), fault));
+        let completed = scene.completed(0, 400).await;
+        about(between(accepted, completed), 298.0, 3.0);
+        assert_eq!(scene.sundown.metric("drains_total{end=\"unreachable\"}"), 0.0);
+        scene.end().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

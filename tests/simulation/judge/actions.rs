@@ -6,8 +6,14 @@ use jiff::Timestamp;
 use sundown::sim::aws::{ActionReport, HookResult, Outcome, State, Transition, Verdict};
 
 use super::{
-    Judge, SLACK, is_us,
-    story::{Deadline, Life, interruptions, is_open},
+    Judge, ON_ITS_WAY, SLACK,
+    excuses::{COMPLETIONS, HEARTBEATS, MESSAGES, REMOVE_PODS, SEE_BUDGETS, SEE_NODES, SEE_PODS, Scope, WRITE_NODES},
+    in_time::WELL_AGAIN,
+    is_us,
+    leaders::Why,
+    promises::Promise,
+    sent::Notice,
+    story::{Deadline, Life, is_open},
 };
 
 const SIGNS: [&str; 2] = ["autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"];
@@ -17,7 +23,7 @@ impl Judge<'_> {
     pub(super) fn actions(&mut self) {
         for action in self.evidence.actions.clone() {
             if !self.is_ours(&action.group, &action.hook) {
-                let end = action.end.as_ref().filter(|e| !e.by.is_empty());
+                let end = action.end.as_ref().filter(|e| is_us(&e.by));
                 if end.is_some_and(|e| !self.looks_like_ours(&action.group, &action.instance, e.at)) {
                     self.broken(action.started, format!("{}/{} of {} was completed and is not ours", action.group, action.hook, action.instance));
                 }
@@ -29,7 +35,9 @@ impl Judge<'_> {
                 continue;
             };
             match end.verdict {
-                Verdict::Completed(_) if action.transition == Transition::Terminating => {
+                // What others complete is theirs.
+                Verdict::Completed(_) if action.transition == Transition::Terminating && is_us(&end.by) => {
+                    self.count(Promise::HookKeptOpen, false);
                     self.not_too_early(&name, &action, end.at);
                     self.asked_before(&name, &action, end.at);
                     self.not_too_late(&name, &action, end.at);
@@ -41,6 +49,18 @@ impl Judge<'_> {
         }
     }
 
+    /// Nobody wrote this action down, and each of its messages was lost with a queue, or never got into one, before anybody had to know it.
+    fn is_message_lost(&self, action: &ActionReport, accept: Scope<'_>, end: Timestamp) -> bool {
+        let is_of_it = |n: &&Notice| n.event.instance == action.instance && n.event.token.as_ref() == Some(&action.token) && n.sent < end;
+        let too_soon = |n: &Notice| {
+            let lost = self.lost_with_queue(n).filter(|lost| *lost < end);
+            lost.is_some_and(|lost| lost <= n.sent + SLACK || self.longest_clear(accept, n.sent, lost) <= WELL_AGAIN)
+        };
+        let was_away = self.evidence.queue_away.iter().any(|(from, to)| *from <= end && *to >= action.started);
+        let is_told = self.story.told(&action.instance, end).iter().any(|told| told.is_of(action));
+        was_away && !is_told && self.story.notices.iter().filter(is_of_it).all(too_soon)
+    }
+
     /// It timed out: something must have kept every leader from beating.
     fn excused(&mut self, name: &str, action: &ActionReport, end: Timestamp) {
         let last = action.beats.last().copied().unwrap_or(action.started);
@@ -48,25 +68,49 @@ impl Judge<'_> {
         let interval = if timeout < Duration::from_secs(60) { timeout / 3 } else { timeout / 2 };
         // Retries, and what a dead replica had received, which is hidden for a minute.
         let due = last + interval + Duration::from_secs(3);
-        let calm = self.story.longest_calm(due, end);
+        let (instance, node) = (action.instance.as_str(), self.evidence.nodes.get(&action.instance).map_or("", String::as_str));
+        // A process that cannot renew its Lease goes on with its heartbeats.
+        let heartbeats = Scope { needs: &[HEARTBEATS], of: Some((instance, node)), process: None, without_leader: Some(false) };
+        let accept = Scope::of_leader(&[MESSAGES, SEE_NODES, HEARTBEATS]).about(instance, node);
+        let is_accepted = self.story.told(instance, due).iter().any(|t| t.is_of(action));
+        let until = self.beaten_until(action, end);
+        let is_known = !action.beats.is_empty() || self.story.told(instance, end).iter().any(|t| t.is_of(action));
+        // Nobody ever knew of it: somebody had to find it out at any time since it began.
+        let (calm, enough) = if is_known {
+            let scope = if is_accepted { heartbeats } else { accept };
+            (self.longest_clear(scope, due, until), (timeout / 3).min(Duration::from_secs(20)))
+        } else {
+            (self.longest_clear(accept, action.started, end), timeout.min(WELL_AGAIN))
+        };
         // The Node is the record: one that is deleted takes what it owes with it, unless a process saw it go and lives on.
-        if self.evidence.nodes.get(&action.instance).is_some_and(|n| self.story.gone_unwitnessed(n, end)) {
-            return;
+        let is_gone = self.evidence.nodes.get(&action.instance).is_some_and(|n| self.story.gone_unwitnessed(n, end));
+        let excused = is_gone || self.is_message_lost(action, accept, end) || calm < enough;
+        self.count(Promise::HookKeptOpen, excused);
+        if !excused {
+            self.broken(end, format!("{name} timed out ({timeout:?}), last beaten {last}, although all was well for {calm:?}"));
         }
-        let unseen = action.beats.is_empty() && self.story.longest_calm(action.started, end) < timeout.min(Duration::from_secs(100));
-        if calm >= (timeout / 3).min(Duration::from_secs(20)) && !unseen {
-            self.broken(end, format!("{name} timed out ({timeout:?}), last beaten {last}, although all was well for {calm:?} after {due}"));
-        }
+    }
+
+    /// A process that lost its Lease goes on with the heartbeats for as long as its drain may take, and then ends them.
+    fn beaten_until(&self, action: &ActionReport, end: Timestamp) -> Timestamp {
+        let accepted = self.story.told(&action.instance, end).iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min();
+        let Some(accepted) = accepted else { return end };
+        let timeout = Duration::from_secs(self.evidence.terms.drain_timeout);
+        let over = accepted + timeout;
+        let is_lost = self.leaders.gaps.iter().any(|gap| gap.why == Why::NotRenewed && gap.from <= over && gap.to >= end);
+        if is_lost { over.min(end) } else { end }
     }
 
     fn not_too_early(&mut self, name: &str, action: &ActionReport, at: Timestamp) {
         let Some(node) = self.evidence.nodes.get(&action.instance) else { return };
         let left = self.held_up_by(node, action, at);
+        let excused = left.is_empty() && !self.story.left(node, at).is_empty();
+        self.count(Promise::NotTooEarly, excused);
         if left.is_empty() || !self.due(node, action, at).is_empty() {
             return;
         }
         let names: Vec<&str> = left.iter().map(|l| l.pod.name.as_str()).collect();
-        let paused = self.story.known_pause(node, at).map(|since| format!(", paused since {since}")).unwrap_or_default();
+        let paused = self.known_pause(node, at).map(|since| format!(", paused since {since}")).unwrap_or_default();
         let deadlines = self.story.deadlines(&action.instance, at);
         self.broken(at, format!("{name} was completed before {node} was empty: {names:?} are left{paused}; {deadlines:?}"));
     }
@@ -80,13 +124,13 @@ impl Judge<'_> {
             || self.story.machine_gone(node, at)
             || self.story.released_by_hand(node, at)
             || self.story.record_deleted_twice(node, at)
-            || self.is_unreachable(node, at);
+            || self.is_unreachable(&action.instance, node, at);
         if excused { Vec::new() } else { self.story.left(node, at) }
     }
 
     /// The deadlines that had come and count: in a pause none does.
     fn due(&self, node: &str, action: &ActionReport, at: Timestamp) -> Vec<Deadline> {
-        if self.story.known_pause(node, at).is_some() {
+        if self.known_pause(node, at).is_some() {
             return Vec::new();
         }
         self.story.deadlines(&action.instance, at).into_iter().filter(|d| at + SLACK >= d.at).collect()
@@ -94,11 +138,12 @@ impl Judge<'_> {
 
     /// Its kubelet is silent, and everybody could know: after 40 s without a word (the last one up to ten seconds old) its Node is
     /// unknown, and a minute later given up.
-    fn is_unreachable(&self, node: &str, at: Timestamp) -> bool {
+    fn is_unreachable(&self, instance: &str, node: &str, at: Timestamp) -> bool {
         let Some((lost, back)) = self.story.fell_silent(node, at) else { return false };
         let since = back.unwrap_or(at);
+        let late = Scope::of_leader(&[SEE_NODES, COMPLETIONS]).about(instance, node);
         // What was decided then may be on its way a little longer.
-        let still = back.is_none_or(|back| at <= back + Duration::from_secs(10) || self.troubled(back, at));
+        let still = back.is_none_or(|back| self.longest_clear(late, back, at) <= ON_ITS_WAY);
         lost + Duration::from_secs(90) <= since && still
     }
 
@@ -107,34 +152,44 @@ impl Judge<'_> {
         let Some(node) = self.evidence.nodes.get(&action.instance) else { return };
         let told = self.story.told(&action.instance, at);
         let Some(from) = told.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min() else { return };
-        if self.is_meddled(node, from, at) || self.troubled(from, at) {
-            return;
-        }
         // What came just now had no time.
         let old = |l: &&Life| l.bound + Duration::from_secs(10) <= at;
-        let left = self.held_up_by(node, action, at).into_iter().filter(old);
-        let missed: Vec<String> = left.filter(|l| !self.was_asked(l, at)).map(|l| l.pod.name.clone()).collect();
+        let left: Vec<_> = self.held_up_by(node, action, at).into_iter().filter(old).collect();
+        let scope = Scope::of_leader(&[SEE_NODES, SEE_PODS, SEE_BUDGETS, REMOVE_PODS]).about(&action.instance, node);
+        let excused = !left.is_empty() && (self.is_meddled(node, from, at) || self.is_excused(scope, from, at));
+        self.count(Promise::AskedBeforeGivenUp, excused);
+        if excused {
+            return;
+        }
+        let missed: Vec<String> = left.into_iter().filter(|l| !self.was_asked(l, at)).map(|l| l.pod.name.clone()).collect();
         if !missed.is_empty() {
             self.broken(at, format!("{name} was given up, and nobody had asked {missed:?} to go"));
         }
     }
 
-    /// Where nothing was broken and nobody interfered, it is completed as soon as the node is empty.
+    /// Where nothing was broken and nobody interfered, it is completed as soon as the node is empty, counted from its beginning.
     fn not_too_late(&mut self, name: &str, action: &ActionReport, at: Timestamp) {
         // For a call on its way, and for a status that has to be seen.
         const ROOM: Duration = Duration::from_secs(3);
         const AT_LEAST: Duration = Duration::from_secs(5);
         let Some(node) = self.evidence.nodes.get(&action.instance).filter(|_| self.evidence.terms.calm) else { return };
-        let told = self.story.told(&action.instance, at);
-        let Some(accepted) = told.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min() else { return };
-        if self.is_meddled(node, accepted, at) || self.troubled(accepted, at) {
+        // A Node may register while its instance already waits for its end.
+        let Some(registered) = self.story.registered(&action.instance) else { return };
+        let from = action.started.max(registered);
+        let needs = &[MESSAGES, SEE_NODES, WRITE_NODES, SEE_PODS, SEE_BUDGETS, REMOVE_PODS, COMPLETIONS];
+        let scope = Scope::of_leader(needs).about(&action.instance, node);
+        let excused = self.is_meddled(node, from, at) || self.is_excused(scope, from, at);
+        self.count(Promise::NotTooLate, excused);
+        if excused {
             return;
         }
         // The drain may have begun before, for something else that the same record tells.
-        let record = self.story.page(node, accepted).filter(|page| is_open(page)).and_then(|page| page.record.as_ref());
-        let begun = record.and_then(|r| interruptions(r).map(|t| t.accepted).min()).map_or(accepted, |first| first.min(accepted));
+        let told = self.story.told(&action.instance, at);
+        let accepted = told.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min().unwrap_or(at);
+        let page = self.story.page(node, accepted).filter(|page| is_open(page));
+        let begun = page.and_then(|p| p.told.iter().map(|t| t.accepted).min()).map_or(accepted, |first| first.min(accepted));
+        let mut empty = from + AT_LEAST;
         let was_there = |l: &&Life| l.pod.node == node.as_str() && l.bound <= at && super::story::counts(&l.pod);
-        let mut empty = accepted + AT_LEAST;
         for life in self.story.pods.values().filter(was_there) {
             // One that had finished before is left alone; one that finishes on its way out holds its volumes until its object is gone.
             match life.gone.or(life.finished.filter(|f| *f <= begun)) {
@@ -183,7 +238,8 @@ impl Judge<'_> {
             let Some(end) = &action.end else { continue };
             let object = format!("{}/{}/{}", action.group, action.hook, action.instance);
             let lost = evidence.calls.iter().filter(|c| SIGNS.contains(&c.api.as_str()) && c.object == object && c.outcome == Outcome::LostAfter);
-            let successors = if evidence.terms.calm { 0 } else { evidence.lives.len().saturating_sub(1) + evidence.thefts };
+            let last = action.late_calls.last().copied().unwrap_or(end.at);
+            let successors = self.leaders.changes(action.started, last);
             let untold = usize::from(end.by.is_empty() || !is_us(&end.by));
             // The queue may lose a deletion and deliver a message again. Where AWS ended the action by itself, no record tells that it is
             // over, and each delivery costs one call to find that out.

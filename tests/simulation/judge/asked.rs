@@ -6,8 +6,12 @@ use jiff::Timestamp;
 use sundown::sim::kube::Fact;
 
 use super::{
-    Belongs, Judge, is_us,
-    story::{Life, Told, counts},
+    Belongs, Evidence, Judge,
+    excuses::{MESSAGES, REMOVE_PODS, SEE_BUDGETS, SEE_NODES, SEE_PODS, Scope, WRITE_NODES},
+    is_us,
+    promises::Promise,
+    sent::{Kind, Notice},
+    story::{Life, counts},
 };
 
 /// Two minutes from the notice, less the margin of ten seconds.
@@ -15,57 +19,86 @@ const NOTICE: Duration = Duration::from_secs(110);
 /// A machine that is shutting down lives for some seconds.
 const AT_ONCE: Duration = Duration::from_secs(4);
 
+/// The same where a webhook does not answer evictions: each has until half of the time is over, then
+/// it is given up, and the pods that wait for it are asked.
+const AT_HALF: Duration = Duration::from_secs(20);
+
 /// How long after its own time everybody must have been asked, and how long it counts as fresh; `None`: nothing presses.
-fn presses(told: &Told) -> Option<(Duration, Duration)> {
-    match (told.kind.as_str(), told.state.as_deref()) {
-        ("spot" | "capacity", _) => Some((NOTICE, Duration::from_secs(60))),
-        ("state-change", Some("stopping" | "shutting-down")) => Some((AT_ONCE, Duration::from_secs(1))),
+fn presses(notice: &Notice) -> Option<(Duration, Duration)> {
+    match (notice.event.kind, notice.event.state.as_deref()) {
+        (Kind::Spot | Kind::Capacity, _) => Some((NOTICE, Duration::from_secs(60))),
+        (Kind::StateChange, Some("stopping" | "shutting-down")) => Some((AT_ONCE, Duration::from_secs(1))),
         _ => None,
     }
 }
 
-impl Judge<'_> {
-    /// Of each spot and capacity notice and each state that ends a machine that was written down while it was fresh, and that nothing and nobody stood in the way of: all pods
-    /// that count were asked. Says how many pods it looked at, so that a test can see that it looks.
+/// A notice that presses, and the Node of its instance.
+struct Pressing<'a> {
+    node: &'a str,
+    kind: &'static str,
+    time: Timestamp,
+    /// Everybody must have been asked by then.
+    end: Timestamp,
+    /// When it was written down; where it was not, when it was sent.
+    known: Timestamp,
+}
+
+impl<'a> Judge<'a> {
+    /// Of each spot and capacity notice and each state that ends a machine that was sent while it was fresh, and that nothing and
+    /// nobody stood in the way of: all pods that count were asked. Says how many pods it looked at, so that a test can see that it looks.
     pub(super) fn asked(&mut self) -> usize {
-        let mut seen = 0;
-        for (instance, node) in &self.evidence.nodes {
-            let group = self.evidence.groups.get(instance).and_then(|g| self.belongs(g));
-            if group.is_some_and(|b| b != Belongs::Us) {
-                continue;
-            }
-            for told in self.story.told(instance, self.evidence.ended) {
-                if let Some((notice, fresh)) = presses(&told)
-                    && told.accepted <= told.time + fresh
-                    && self.is_free(instance, node, &told, notice)
-                {
-                    seen += self.all_asked(instance, node, &told, notice);
-                }
-            }
-        }
-        seen
-    }
-
-    /// Nothing was broken, nobody interfered, and the machine was there.
-    fn is_free(&self, instance: &str, node: &str, told: &Told, notice: Duration) -> bool {
-        let (from, to) = (told.time, told.time + notice);
-        // One that was released before and told again is history that stands (and its pods have been asked then).
-        let before = self.story.released(node, instance, self.evidence.begun).is_some_and(|at| at <= told.accepted);
-        to <= self.evidence.ended && !self.is_meddled(node, from, to) && !before && !self.troubled(from, to)
-    }
-
-    fn all_asked(&mut self, instance: &str, node: &str, told: &Told, notice: Duration) -> usize {
-        let end = told.time + notice;
-        let known = self.story.released(node, instance, told.accepted).map_or(told.accepted, |at| at.min(told.accepted));
-        let there = |l: &&Life| l.pod.node == node && l.bound <= known && l.gone.is_none_or(|g| g > end) && l.finished.is_none_or(|f| f > end);
-        let left: Vec<&Life> = self.story.pods.values().filter(there).filter(|l| counts(&l.pod)).collect();
-        let missed: Vec<String> = left.iter().filter(|l| !self.was_asked(l, end)).map(|l| l.pod.name.clone()).collect();
-        // Those that went in time were looked at too.
-        let looked_at = self.story.pods.values().filter(|l| l.pod.node == node && l.bound <= known && l.gone.is_none_or(|g| g > told.time)).count();
-        if !missed.is_empty() {
-            self.broken(end, format!("{node} was accepted for a {} event, and nobody asked {missed:?} to go", told.kind));
+        let pressing: Vec<_> = self.story.notices.iter().filter_map(|n| self.pressing(n)).collect();
+        let looked_at = pressing.iter().map(|p| self.looked_at(p)).sum();
+        let missed: Vec<_> = pressing.iter().map(|p| (p.end, p.node, p.kind, self.missed(p))).collect();
+        for (end, node, kind, missed) in missed.into_iter().filter(|(.., missed)| !missed.is_empty()) {
+            self.broken(end, format!("a {kind} event was sent for {node}, and nobody asked {missed:?} to go"));
         }
         looked_at
+    }
+
+    /// `None`: it does not press, something was broken, somebody interfered, or the machine was not there.
+    fn pressing(&self, notice: &Notice) -> Option<Pressing<'a>> {
+        let evidence: &'a Evidence = self.evidence;
+        let (window, fresh) = presses(notice).filter(|_| self.is_meant(notice))?;
+        let (instance, node) = evidence.nodes.get_key_value(&notice.event.instance)?;
+        let group = evidence.groups.get(instance).and_then(|g| self.belongs(g));
+        let (time, sent) = (notice.time(), notice.sent);
+        let end = time + self.despite_webhooks(time, window);
+        let known = self.story.first_told(instance, &notice.event.id, None).unwrap_or(sent);
+        // One that was released before and told again is history that stands (and its pods have been asked then).
+        let released = self.story.released(node, instance, evidence.begun).is_some_and(|at| at <= known);
+        let needs = &[MESSAGES, SEE_NODES, WRITE_NODES, SEE_PODS, SEE_BUDGETS, REMOVE_PODS];
+        let scope = Scope::of_leader(needs).about(instance, node);
+        let excused = end > evidence.ended || released || self.is_meddled(node, time, end) || self.is_excused(scope, sent, end);
+        let is_there = self.story.page(node, sent).is_some_and(|page| page.instance == *instance);
+        let is_ours = group.is_none_or(|b| b == Belongs::Us);
+        let presses = sent <= time + fresh && is_ours && is_there;
+        if presses {
+            self.count(Promise::AskedInTime, excused);
+        }
+        (presses && !excused).then(|| Pressing { node, kind: notice.event.kind.name(), time, end, known })
+    }
+
+    fn despite_webhooks(&self, from: Timestamp, window: Duration) -> Duration {
+        let hang = self.evidence.evictions_hang.iter().any(|(a, b)| *a <= from + window && *b >= from);
+        if hang { window.max(AT_HALF) } else { window }
+    }
+
+    /// The pods of its node that were there.
+    fn bound<'s>(&'s self, pressing: &'s Pressing<'a>) -> impl Iterator<Item = &'s Life> {
+        self.story.pods.values().filter(|l| l.pod.node == pressing.node && l.bound <= pressing.known)
+    }
+
+    /// Those that went in time were looked at too.
+    fn looked_at(&self, pressing: &Pressing<'a>) -> usize {
+        self.bound(pressing).filter(|l| l.gone.is_none_or(|g| g > pressing.time)).count()
+    }
+
+    /// The pods that are left at the end and that nobody asked to go.
+    fn missed(&self, pressing: &Pressing<'a>) -> Vec<String> {
+        let end = pressing.end;
+        let left = self.bound(pressing).filter(|l| l.gone.is_none_or(|g| g > end) && l.finished.is_none_or(|f| f > end));
+        left.filter(|l| counts(&l.pod) && !self.story.came_back(l) && !self.was_asked(l, end)).map(|l| l.pod.name.clone()).collect()
     }
 
     /// We asked it, or somebody else made it go.

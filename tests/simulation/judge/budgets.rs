@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sundown::sim::kube::{Entry, Fact, PodRef};
 
-use super::{Judge, is_us};
+use super::{Judge, is_us, promises::Promise};
 
 /// From a change of a pod to the status of its budgets, with room for a busy moment.
 const LAG: Duration = Duration::from_millis(500);
@@ -21,9 +21,12 @@ impl Judge<'_> {
         for Entry { at, fact, by } in &self.evidence.entries {
             if let Fact::Evicted { pod, overrun, .. } = fact
                 && is_us(by)
-                && !overrun.is_empty()
-                && !self.is_blurred(*at, pod)
             {
+                let excused = !overrun.is_empty() && self.is_blurred(*at, pod);
+                self.count(Promise::Budget, excused);
+                if overrun.is_empty() || excused {
+                    continue;
+                }
                 self.broken(*at, format!("the eviction of {} overran {overrun:?}", pod.name));
             }
         }
@@ -53,7 +56,7 @@ impl Judge<'_> {
 }
 
 /// The workload in a pod's name: `load-1` of `load-1-abcde`.
-fn workload(pod: &str) -> &str {
+pub(super) fn workload(pod: &str) -> &str {
     let end = pod.match_indices('-').nth(1).map_or(pod.len(), |(i, _)| i);
     pod.get(..end).unwrap_or(pod)
 }

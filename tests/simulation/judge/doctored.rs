@@ -1,15 +1,26 @@
 //! The judge, judged: what a real run left is clean, and breaks the rule that is meant to be broken once it is doctored.
 
 mod actions;
+mod causes;
+mod deadlines;
+mod events;
+mod excuses;
+mod in_time;
+mod limits;
 mod messages;
+mod nodes;
 mod runs;
+mod worlds;
+mod writers;
 
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde_json::Value;
 use sundown::sim::{
-    aws::{ActionEnd, Deletion, HookResult, SpotAction, Verdict},
-    kube::{BudgetSpec, Entry, Fact, PodRef, PodShape, PodSpec},
+    Disturbance,
+    aws::{ActionEnd, Deletion, Delivery, HookResult, SentMessage, SpotAction, Verdict},
+    kube::{BudgetSpec, Entry, Fact, PodRef, PodShape, PodSpec, Request},
 };
 
 use super::{Belongs, Evidence, Judge, Rule, events::Event, judge, judge_any};
@@ -110,10 +121,75 @@ fn insert(evidence: &mut Evidence, at: Timestamp, by: &str, fact: Fact) {
     evidence.entries.insert(index, Entry { at, by: by.to_owned(), fact });
 }
 
+/// Changes each record that was written.
+fn edit_records(evidence: &mut Evidence, change: impl Fn(&mut Value)) {
+    for entry in &mut evidence.entries {
+        if let Fact::Annotated { annotations, .. } = &mut entry.fact
+            && let Some(text) = annotations.get_mut("sundown.dev/record")
+        {
+            let mut record = serde_json::from_str(text).unwrap();
+            change(&mut record);
+            *text = record.to_string();
+        }
+    }
+}
+
+/// Changes each body that was sent.
+fn edit_bodies(evidence: &mut Evidence, change: impl Fn(&mut Value)) {
+    for message in &mut evidence.messages {
+        let mut body = serde_json::from_str(&message.body).unwrap();
+        change(&mut body);
+        message.body = body.to_string().into();
+    }
+}
+
+/// When the first record was written.
+fn accepted(evidence: &Evidence) -> Timestamp {
+    when(evidence, |f| matches!(f, Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record")))
+}
+
+/// A message is sent, delivered and deleted.
+fn send(evidence: &mut Evidence, body: &str, sent: Timestamp, deleted: Timestamp) {
+    let first = evidence.messages[0].clone();
+    let delivery = Delivery { at: sent, by: "sundown-0".to_owned() };
+    let deliveries = vec![delivery];
+    let message_id = format!("one-more-{}", evidence.messages.len());
+    evidence.messages.push(SentMessage { message_id, body: body.into(), at: sent, sent, deliveries, deleted: Some(deleted), ..first });
+}
+
 /// The only instance and its Node.
 fn node_of(evidence: &Evidence) -> (String, String) {
     let (instance, node) = evidence.nodes.first_key_value().unwrap();
     (instance.clone(), node.clone())
+}
+
+/// The leader went on to renew the Lease until the run's end, which is later than it was.
+fn longer(evidence: &mut Evidence, ended: Timestamp) {
+    let renews = |r: &&Request| r.resource == "leases" && r.is_write() && r.status == 200;
+    let mut renewal = evidence.requests.iter().rev().find(renews).unwrap().clone();
+    while renewal.at < ended {
+        renewal.at += s(2);
+        (renewal.answered, renewal.ended) = (Some(renewal.at), Some(renewal.at));
+        evidence.requests.push(renewal.clone());
+    }
+    evidence.ended = ended;
+}
+
+/// The leader had led since the run's beginning.
+fn led_from_the_beginning(evidence: &mut Evidence) {
+    let first = evidence.requests.iter().find(|r| r.resource == "leases" && r.is_write() && r.answered.is_some()).unwrap().clone();
+    let times = (0..).map(|n| evidence.begun + s(5 * n)).take_while(|at| *at < first.at);
+    let renewal = |at| Request { at, answered: Some(at), ended: Some(at), status: 200, ..first.clone() };
+    evidence.requests.extend(times.map(renewal).collect::<Vec<_>>());
+    evidence.requests.sort_by_key(|r| r.at);
+    let begun = evidence.begun;
+    evidence.entries.iter_mut().filter(|e| matches!(e.fact, Fact::LeaseHeld { .. })).for_each(|e| e.at = begun);
+}
+
+/// A call of the process met a fault, which was felt until then.
+fn fault(evidence: &mut Evidence, what: &str, from: Timestamp, felt: Timestamp) {
+    let (by, object) = ("sundown-0".to_owned(), String::new());
+    evidence.disturbances.push(Disturbance { at: from, until: Some(felt - s(12)), by, what: what.to_owned(), object, is_silent: false });
 }
 
 /// Nothing at all is broken.
@@ -163,26 +239,27 @@ async fn a_call_for_what_is_not_ours_is_seen() {
     let broken = judge_any(&evidence, &[]);
     breaks(&broken, "autoscaling:CompleteLifecycleAction for asg/drain/");
     breaks(&broken, "patch of ");
-    assert_eq!(judge_any(&evidence, &[Rule::Strangers]), Vec::<String>::new());
+    assert_eq!(judge_any(&evidence, &[Rule::Strangers, Rule::Causes]), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_message_that_is_deleted_before_its_record_is_written_is_seen() {
     let mut evidence = hooked().await;
-    let of_hook = evidence.deletions.iter_mut().find(|d| d.body.contains("LifecycleHookName")).unwrap();
-    of_hook.at = evidence.actions[0].started - Duration::from_millis(1);
+    let of_hook = evidence.messages.iter_mut().find(|m| m.body.contains("LifecycleHookName")).unwrap();
+    of_hook.deleted = Some(evidence.actions[0].started - Duration::from_millis(1));
     breaks(&judge_any(&evidence, &[]), "before its intent was durable");
     assert_eq!(judge_any(&evidence, &[Rule::Messages]), Vec::<String>::new());
     let mut evidence = reclaimed().await;
     let cordoned = when(&evidence, |f| matches!(f, Fact::Cordoned(_)));
-    let of_spot = evidence.deletions.iter_mut().find(|d| d.body.contains("Spot Instance")).unwrap();
-    of_spot.at = cordoned - Duration::from_millis(1);
+    let of_spot = evidence.messages.iter_mut().find(|m| m.body.contains("Spot Instance")).unwrap();
+    of_spot.deleted = Some(cordoned - Duration::from_millis(1));
     breaks(&judge_any(&evidence, &[]), "before its intent was durable");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_after_the_completion_is_seen_and_one_after_a_lost_answer_is_not() {
     let mut evidence = hooked().await;
+    evidence.events.clear();
     let end = evidence.actions[0].end.clone().unwrap();
     evidence.actions[0].late_calls.push(end.at + Duration::from_secs(30));
     breaks(&judge_any(&evidence, &[]), "after its end");
@@ -218,9 +295,25 @@ async fn a_service_that_writes_released_and_evicts_nobody_is_seen() {
     breaks(&judge(&evidence), "nobody asked");
     let mut paused = evidence.clone();
     paused.pauses.push((evidence.begun, evidence.ended));
-    assert_eq!(judge(&paused), Vec::<String>::new(), "a pause is a reason");
-    evidence.excuses.push((evidence.begun, evidence.ended));
-    assert_eq!(judge(&evidence), Vec::<String>::new(), "trouble is a reason");
+    keeps(&judge(&paused), "nobody asked", "a pause is a reason");
+    let (begun, ended) = (evidence.begun, evidence.ended);
+    let mut other = evidence.clone();
+    fault(&mut other, "autoscaling:RecordLifecycleActionHeartbeat", begun, ended);
+    breaks(&judge(&other), "nobody asked");
+    fault(&mut evidence, "create pods/eviction", begun, ended);
+    keeps(&judge(&evidence), "nobody asked", "trouble is a reason");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_never_accepts_and_evicts_nobody_is_seen() {
+    let mut evidence = reclaimed().await;
+    evidence.requests.retain(|r| r.resource == "leases" || !(r.client.starts_with("sundown") && r.is_write()));
+    let is_effect = |f: &Fact| matches!(f, Fact::Evicted { .. } | Fact::Deleted { .. } | Fact::PodGone(_) | Fact::PodFinished(_));
+    let leads = |e: &Entry| matches!(e.fact, Fact::LeaseHeld { .. });
+    evidence.entries.retain(|e| leads(e) || (!is_effect(&e.fact) && !e.by.starts_with("sundown")));
+    breaks(&judge(&evidence), "a spot event was sent for");
+    evidence.messages.clear();
+    keeps(&judge(&evidence), "a spot event was sent for", "nothing was sent");
 }
 
 #[tokio::test(start_paused = true)]
@@ -229,7 +322,7 @@ async fn a_machine_that_ends_and_whose_pods_nobody_asks_is_seen() {
     assert_eq!(Judge::of(&evidence).asked(), 1, "its pod is looked at");
     evidence.requests.retain(|r| r.subresource != "eviction");
     evidence.entries.retain(|e| !matches!(e.fact, Fact::Evicted { .. } | Fact::Deleted { .. } | Fact::PodGone(_) | Fact::PodFinished(_)));
-    breaks(&judge(&evidence), "was accepted for a state-change event, and nobody asked");
+    breaks(&judge(&evidence), "a state-change event was sent for");
     let bound = evidence.entries.iter().find_map(|e| if let Fact::Bound(pod) = &e.fact { Some(pod.clone()) } else { None });
     let deleted = |uid: &str| {
         let mut evidence = evidence.clone();
@@ -289,7 +382,7 @@ async fn an_eviction_that_overruns_a_budget_is_seen_unless_the_budget_could_not_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_the_page_does_not_know_is_seen() {
+async fn an_event_that_there_is_not_is_seen() {
     let evidence = reclaimed().await;
     let reasons: Vec<_> = evidence.events.iter().map(|t| t.reason.as_str()).collect();
     assert!(reasons.contains(&"InterruptionAccepted") && reasons.contains(&"Forced"), "{reasons:?}");
@@ -299,8 +392,8 @@ async fn an_event_that_the_page_does_not_know_is_seen() {
         change(&mut event);
         let mut doctored = evidence.clone();
         doctored.events.insert(event);
-        breaks(&judge(&doctored), "docs/events.md does not say so");
-        breaks(&judge_any(&doctored, &[]), "docs/events.md does not say so");
+        breaks(&judge(&doctored), "there is no such Event");
+        breaks(&judge_any(&doctored, &[]), "there is no such Event");
     }
 }
 

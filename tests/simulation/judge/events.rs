@@ -1,55 +1,310 @@
-//! What the Events say, held against the page that people look them up on.
+//! Events: each that was written is true by what the embedded servers stored, and each thing that happened has its own.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::LazyLock,
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sundown::sim::{
+    aws::{ActionReport, State, Transition, Verdict},
+    kube::{Entry, Fact},
 };
 
-use serde_json::Value;
+use super::{
+    Judge,
+    excuses::{COMPLETIONS, EVENTS, SEE_NODES, Scope},
+    is_us,
+    nodes::{RECORD, is_claimed_twice, open_record, record},
+    promises::Promise,
+    story::is_open,
+};
 
-use super::Judge;
-
-const PAGE: &str = include_str!("../../../docs/events.md");
-
-/// Which types a reason comes in, and what it is about.
-type Rows = BTreeMap<&'static str, (BTreeSet<&'static str>, BTreeSet<&'static str>)>;
-
-static ROWS: LazyLock<Rows> = LazyLock::new(|| {
-    let words = |cell: &'static str| cell.split(',').map(str::trim).collect();
-    let row = |line: &'static str| {
-        let cells: Vec<_> = line.split('|').map(str::trim).collect();
-        let [_, reason, types, on, ..] = cells[..] else { return None };
-        Some((reason.strip_prefix('`')?.strip_suffix('`')?, (words(types), words(on))))
-    };
-    PAGE.lines().filter_map(row).collect()
-});
-
-/// An Event, as far as its reason fixes it.
+/// An Event that Sundown wrote.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event {
     pub reason: String,
     pub severity: String,
     /// The kind of the object that it is about.
     pub on: String,
+    pub name: String,
+    pub uid: String,
+    /// When it was created, in whole seconds.
+    pub first: Timestamp,
+    /// When it was last written.
+    pub last: Timestamp,
 }
 
 impl Event {
-    /// Of one that Sundown wrote.
-    pub fn of(event: &Value) -> Option<Self> {
+    /// Of one that Sundown wrote. The times in it are those of the clock of its process, which may be wrong, so those of the API server
+    /// count.
+    pub fn of(event: &Value, written: Timestamp) -> Option<Self> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let ours = event["reportingComponent"] == "sundown";
-        ours.then(|| Self { reason: text(&event["reason"]), severity: text(&event["type"]), on: text(&event["involvedObject"]["kind"]) })
+        let object = &event["involvedObject"];
+        let first: Timestamp = event["metadata"]["creationTimestamp"].as_str()?.parse().ok()?;
+        (event["reportingComponent"] == "sundown").then(|| Self {
+            reason: text(&event["reason"]),
+            severity: text(&event["type"]),
+            on: text(&object["kind"]),
+            name: text(&object["name"]),
+            uid: text(&object["uid"]),
+            first,
+            last: written,
+        })
     }
 }
 
+/// What makes an Event true at this moment.
+type Truth = fn(&Judge<'_>, &Event, Timestamp) -> bool;
+
+/// A reason: its types, what it is about, and what makes it true.
+type Row = (&'static str, &'static [&'static str], &'static [&'static str], Truth);
+
+const NORMAL: &[&str] = &["Normal"];
+const WARNING: &[&str] = &["Warning"];
+const NODE: &[&str] = &["Node"];
+const POD: &[&str] = &["Pod"];
+const BOTH: &[&str] = &["Node", "Pod"];
+
+/// Every reason that there is.
+const ROWS: &[Row] = &[
+    ("InterruptionAccepted", &["Normal", "Warning"], NODE, |j, e, at| j.accepts(&e.name).iter().any(|a| j.is_soon(*a, at))),
+    ("TestReceived", NORMAL, NODE, |_, _, _| true),
+    ("DuplicateProviderID", WARNING, NODE, |j, e, at| is_claimed_twice(&j.writes, &e.name, at - LATE, at + SECOND)),
+    ("Evicted", NORMAL, POD, |j, e, at| j.removed(e, at).any(|(f, _)| !matches!(f, Fact::Deleted { .. }))),
+    ("ShortenedGrace", WARNING, POD, |j, e, at| j.removed(e, at).any(|(_, is_short)| is_short)),
+    ("Blocked", WARNING, BOTH, |j, e, at| j.is_held_up(e, at)),
+    ("Paused", WARNING, NODE, |j, e, at| j.was_braked(&e.name, true, at)),
+    ("Resumed", NORMAL, NODE, |j, e, at| j.was_braked(&e.name, false, at)),
+    ("HookKeptOpen", NORMAL, NODE, |j, e, at| j.actions_of(&e.name).any(|a| a.beats.iter().any(|b| *b <= at + SECOND))),
+    ("Forced", WARNING, BOTH, |j, e, at| j.removed(e, at).any(|(f, _)| matches!(f, Fact::Deleted { .. }))),
+    ("OrphanedDaemonSetPod", WARNING, NODE, |_, _, _| true),
+    ("PodsComeBack", WARNING, NODE, |j, e, at| j.removed(e, at).filter(|(f, _)| !is_intercepted(f)).count() >= 3),
+    ("Uncordoned", WARNING, NODE, |j, e, at| j.uncordoned(&e.name).iter().any(|a| *a <= at + SECOND)),
+    ("NoLongerManaged", WARNING, NODE, |j, e, at| j.was_changed_by_others(&e.name, at)),
+    ("InterruptionDisproved", NORMAL, NODE, |j, e, at| j.has_record_that(&e.name, at, |r| r.contains("\"stale\":true"))),
+    ("InstanceReturned", NORMAL, NODE, |_, _, _| true),
+    ("Drained", NORMAL, NODE, |j, e, at| j.story.machine_gone(&e.name, at) || j.is_dying(&e.name, at) || j.is_empty_about(&e.name, at)),
+    ("DrainEnded", WARNING, NODE, |j, e, at| !j.accepts(&e.name).is_empty() && j.had_pods(&e.name, at)),
+    ("LifecycleCompleted", NORMAL, NODE, |j, e, at| j.actions_of(&e.name).any(|a| is_completed(a) && has_ended(a, at))),
+    ("LifecycleOver", NORMAL, NODE, |j, e, at| j.actions_of(&e.name).any(|a| has_ended(a, at))),
+    ("HooksNotChecked", WARNING, NODE, |j, _, at| j.met_a_fault("autoscaling:DescribeLifecycleHooks", at)),
+    ("SeveralHooks", WARNING, NODE, |j, e, _| j.hooks_of(&e.name) > 1),
+    ("HookNotConfirmed", WARNING, NODE, |j, _, at| j.met_a_fault("autoscaling:DescribeAutoScalingGroups", at)),
+    ("HookNotOurs", NORMAL, NODE, |j, e, _| j.actions_of(&e.name).any(|a| !j.is_ours(&a.group, &a.hook))),
+    ("RecordDamaged", WARNING, NODE, |j, e, at| j.has_record_that(&e.name, at, |r| serde_json::from_str::<Value>(r).is_err())),
+    ("RecordVoid", NORMAL, NODE, |j, e, at| j.is_another_machine(&e.name, at)),
+    ("RecordRestored", WARNING, NODE, |j, e, at| j.lost_its_record(&e.name, at)),
+];
+
+/// Times of Events are whole seconds, and a fact may follow its Event.
+const SECOND: Duration = Duration::from_millis(1100);
+/// An Event follows its fact at the latest then, unless a call had to be tried again.
+const LATE: Duration = Duration::from_secs(40);
+
+/// A pod is told as blocked after half a minute.
+const BLOCKED: Duration = Duration::from_secs(28);
+
+fn row(event: &Event) -> Option<&'static Row> {
+    let is_it =
+        |(reason, types, on, _): &&Row| *reason == event.reason && types.contains(&event.severity.as_str()) && on.contains(&event.on.as_str());
+    ROWS.iter().find(is_it)
+}
+
+fn is_completed(action: &ActionReport) -> bool {
+    action.end.as_ref().is_some_and(|end| is_us(&end.by) && matches!(end.verdict, Verdict::Completed(_)))
+}
+
+fn is_intercepted(fact: &Fact) -> bool {
+    matches!(fact, Fact::EvictionIntercepted { .. })
+}
+
+fn has_ended(action: &ActionReport, at: Timestamp) -> bool {
+    action.end.as_ref().is_some_and(|end| end.at <= at + SECOND)
+}
+
 impl Judge<'_> {
-    /// Every Event is one of docs/events.md: its type, and what it is about.
+    /// Every Event is one that there is: its type, and what it is about.
     pub(super) fn events(&mut self) {
         for event in &self.evidence.events {
-            let row = ROWS.get(event.reason.as_str());
-            if !row.is_some_and(|(types, on)| types.contains(event.severity.as_str()) && on.contains(event.on.to_lowercase().as_str())) {
-                self.broken(self.evidence.ended, format!("docs/events.md does not say so: {event:?}"));
+            if row(event).is_none() {
+                self.broken(event.last, format!("there is no such Event: {event:?}"));
             }
         }
+    }
+
+    /// Every Event is true.
+    pub(super) fn true_events(&mut self) {
+        for event in &self.evidence.events {
+            let Some((.., is_true)) = row(event) else { continue };
+            for at in [event.first, event.last] {
+                self.count(Promise::TrueEvents, false);
+                if !is_true(self, event, at) {
+                    self.broken(at, format!("an Event is not true: {event:?}"));
+                }
+            }
+        }
+    }
+
+    /// Everything that happened has its Event.
+    pub(super) fn each_has_its_event(&mut self) {
+        let evidence = self.evidence;
+        let mut expected: Vec<(Timestamp, &str, &str, &str)> = Vec::new();
+        let all = |process: &str| self.evidence.terms.flag(process, "--pod-events") == Some("all");
+        for Entry { at, by, fact } in evidence.entries.iter().filter(|e| is_us(&e.by)) {
+            match fact {
+                Fact::Deleted { pod, again: false, .. } => expected.push((*at, "Forced", &pod.name, &pod.uid)),
+                Fact::Evicted { pod, again: false, .. } if all(by) => expected.push((*at, "Evicted", &pod.name, &pod.uid)),
+                _ => {}
+            }
+        }
+        for node in evidence.nodes.values() {
+            expected.extend(self.accepts(node).into_iter().map(|at| (at, "InterruptionAccepted", node.as_str(), "")));
+            let during = self.uncordoned(node).into_iter().filter(|at| self.drain_goes_on(node, *at));
+            expected.extend(during.map(|at| (at, "Uncordoned", node.as_str(), "")));
+            let completed = self.actions_of(node).filter(|a| is_completed(a) && a.transition == Transition::Terminating);
+            expected.extend(completed.filter_map(|a| Some((a.end.as_ref()?.at, "LifecycleCompleted", node.as_str(), ""))));
+        }
+        for (at, reason, name, uid) in expected {
+            let is_it = |e: &Event| e.reason == reason && e.name == name && (uid.is_empty() || e.uid == uid);
+            let written = evidence.events.iter().filter(|e| is_it(e)).any(|e| e.first <= at + LATE && e.last + SECOND + SECOND >= at);
+            // A completion whose answer was lost is told as an action that was over already.
+            let needs: &[_] = if reason == "LifecycleCompleted" { &[EVENTS, SEE_NODES, COMPLETIONS] } else { &[EVENTS, SEE_NODES] };
+            let excused = self.is_excused(Scope::of_leader(needs), at, at + LATE) || at + LATE > evidence.ended;
+            // Nobody writes Events about a Node that is gone.
+            let excused = excused || (uid.is_empty() && self.story.node_gone(name, at + SECOND));
+            self.count(Promise::EachHasItsEvent, excused);
+            if !written && !excused {
+                self.broken(at, format!("{reason} of {name} has no Event"));
+            }
+        }
+    }
+
+    /// It happened just before the Event, whose call may have been tried again for a while.
+    fn is_soon(&self, fact: Timestamp, event: Timestamp) -> bool {
+        let scope = Scope { needs: &[EVENTS], of: None, process: None, without_leader: None };
+        fact <= event + SECOND && self.longest_clear(scope, fact, event.max(fact)) <= LATE
+    }
+
+    /// When interruptions were written into records of this Node by us: not again, because a record was gone.
+    fn accepts(&self, node: &str) -> Vec<Timestamp> {
+        let mut known: Vec<Value> = Vec::new();
+        let mut all = Vec::new();
+        for write in self.writes.iter().filter(|w| w.new.is_some_and(|n| n.name == node)) {
+            let Some(new) = write.new.and_then(record) else { continue };
+            let interruptions = new["interruptions"].as_array().cloned().unwrap_or_default();
+            let fresh: Vec<Value> = interruptions.into_iter().filter(|i| !known.contains(i)).collect();
+            if !fresh.is_empty() && is_us(write.by) {
+                all.push(write.at);
+            }
+            known.extend(fresh);
+        }
+        all
+    }
+
+    /// When somebody else uncordoned a Node that was being drained.
+    fn uncordoned(&self, node: &str) -> Vec<Timestamp> {
+        let of_it = self.writes.iter().filter(|w| !is_us(w.by)).filter_map(|w| Some((w.at, w.both()?)));
+        let flips = of_it.filter(|(_, (old, new))| new.name == node && open_record(new).is_some() && old.unschedulable && !new.unschedulable);
+        flips.map(|(at, _)| at).collect()
+    }
+
+    /// Pods have to go, and no deadline, person or end of the machine has ended the drain.
+    fn drain_goes_on(&self, node: &str, at: Timestamp) -> bool {
+        let story = &self.story;
+        let Some(page) = story.page(node, at).filter(|page| is_open(page)) else { return false };
+        let (id, later) = (page.instance.as_str(), at + SECOND);
+        let is_over = page.told.iter().any(|told| told.is_over()) || story.is_ending(id, later) || story.machine_gone(node, later);
+        let by_hand = story.released_by_hand(node, later) || story.record_deleted_twice(node, later);
+        let is_due = story.deadlines(id, later).iter().any(|deadline| deadline.at <= later);
+        let is_lost = story.fell_silent(node, later).is_some();
+        !(is_over || by_hand || is_due || is_lost || story.left(node, later).is_empty())
+    }
+
+    /// What we did to the pod, or to pods of the Node, that the Event is about (or were told that we did, by a webhook that intercepts
+    /// evictions): and whether it got less than its own grace.
+    fn removed<'s>(&'s self, event: &'s Event, at: Timestamp) -> impl Iterator<Item = (&'s Fact, bool)> + 's {
+        self.evidence.entries.iter().filter(move |e| is_us(&e.by) && e.at <= at + SECOND).filter_map(move |e| match &e.fact {
+            fact @ (Fact::Evicted { pod, grace, .. } | Fact::EvictionIntercepted { pod, grace } | Fact::Deleted { pod, grace, .. }) => {
+                let is_it = if event.on == "Pod" { pod.uid == event.uid } else { pod.node == event.name };
+                is_it.then(|| (fact, *grace < self.grace_of(pod)))
+            }
+            _ => None,
+        })
+    }
+
+    /// The pod is still there, or one that counts is on the Node.
+    fn is_held_up(&self, event: &Event, at: Timestamp) -> bool {
+        if event.on == "Node" {
+            let mut looks = [Duration::ZERO, LATE / 2, LATE].into_iter().map(|ago| at - ago);
+            return looks.any(|look| self.story.left(&event.name, look).iter().any(|life| life.bound + BLOCKED <= at));
+        }
+        self.story
+            .pods
+            .get(&event.uid)
+            .is_some_and(|life| life.bound + BLOCKED <= at && life.gone.is_none_or(|gone| gone > at || self.is_soon(gone, at)))
+    }
+
+    /// The brake of the node or of all drains was set (or released) before.
+    fn was_braked(&self, node: &str, set: bool, at: Timestamp) -> bool {
+        let of_all = |e: &Entry| e.at <= at + SECOND && matches!(e.fact, Fact::PausedAll { paused, .. } if paused == set);
+        let of_node = |(from, to): &(Timestamp, Timestamp)| if set { *from <= at + SECOND } else { *to <= at + SECOND };
+        self.evidence.entries.iter().any(of_all) || self.story.pauses(node).iter().any(of_node)
+    }
+
+    /// Its kubelet is silent, and its instance does not run any more.
+    fn is_dying(&self, node: &str, at: Timestamp) -> bool {
+        let is_of = |instance: &str| self.evidence.nodes.get(instance).is_some_and(|n| n == node);
+        let ends =
+            self.evidence.changes.iter().any(|c| c.at <= at + SECOND && c.state != State::Pending && c.state != State::Running && is_of(&c.id));
+        ends && self.story.fell_silent(node, at).is_some_and(|(_, back)| back.is_none())
+    }
+
+    fn is_empty_about(&self, node: &str, at: Timestamp) -> bool {
+        let looks = [0, 1, 2, 3, 5, 10].map(|ago| at + SECOND - Duration::from_secs(ago));
+        looks.iter().any(|look| self.story.left(node, *look).is_empty())
+    }
+
+    fn had_pods(&self, node: &str, at: Timestamp) -> bool {
+        self.story.pods.values().any(|life| life.pod.node == node && life.bound <= at + SECOND)
+    }
+
+    fn actions_of<'s>(&'s self, node: &'s str) -> impl Iterator<Item = &'s ActionReport> + 's {
+        let is_of = move |a: &&ActionReport| self.evidence.nodes.get(&a.instance).is_some_and(|n| n == node);
+        self.evidence.actions.iter().filter(is_of)
+    }
+
+    fn hooks_of(&self, node: &str) -> usize {
+        let groups: Vec<&str> = self.actions_of(node).map(|a| a.group.as_str()).collect();
+        let hooks = self.evidence.actions.iter().filter(|a| groups.contains(&a.group.as_str())).map(|a| a.hook.as_str());
+        hooks.collect::<std::collections::BTreeSet<_>>().len()
+    }
+
+    fn met_a_fault(&self, api: &str, at: Timestamp) -> bool {
+        self.evidence.disturbances.iter().any(|d| d.what == api && d.at <= at + SECOND)
+    }
+
+    fn has_record_that(&self, node: &str, at: Timestamp, holds: impl Fn(&str) -> bool) -> bool {
+        let of_it = self.writes.iter().filter(|w| w.at <= at + SECOND).filter_map(|w| w.new).filter(|n| n.name == node);
+        of_it.filter_map(|n| n.annotations.get(RECORD)).any(|text| holds(text))
+    }
+
+    /// The Node is of another boot or instance than an earlier one of its name.
+    fn is_another_machine(&self, node: &str, at: Timestamp) -> bool {
+        let of_it = self.writes.iter().filter(|w| w.at <= at + SECOND).filter_map(|w| w.new).filter(|n| n.name == node);
+        of_it.map(|n| (&n.provider_id, &n.boot_id)).collect::<std::collections::BTreeSet<_>>().len() > 1
+    }
+
+    fn was_changed_by_others(&self, node: &str, at: Timestamp) -> bool {
+        let of_others = self.writes.iter().filter(|w| !is_us(w.by) && w.at <= at + SECOND).filter_map(|w| w.both());
+        of_others.filter(|(_, new)| new.name == node).any(|(old, new)| old.labels != new.labels || old.annotations != new.annotations)
+    }
+
+    /// Somebody else changed or took away its record.
+    fn lost_its_record(&self, node: &str, at: Timestamp) -> bool {
+        let of_others = self.writes.iter().filter(|w| !is_us(w.by) && w.at <= at + SECOND);
+        let changed = |w: &&super::nodes::Write<'_>| {
+            let text = |n: Option<&sundown::sim::kube::NodeState>| n.filter(|n| n.name == node).and_then(|n| n.annotations.get(RECORD).cloned());
+            text(w.old).is_some() && text(w.old) != text(w.new)
+        };
+        of_others.filter(changed).count() > 0
     }
 }

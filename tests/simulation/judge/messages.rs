@@ -3,19 +3,21 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::{
     Belongs, Judge, SLACK,
-    story::{Told, interruptions, is_open},
+    excuses::{MESSAGES, SEE_NODES, Scope, WRITE_NODES},
+    promises::Promise,
+    sent::{Kind, Notice, events},
+    story::is_open,
 };
 
 impl Judge<'_> {
     /// No message is deleted before what it asks for is durable, unless it asks for nothing.
     pub(super) fn messages(&mut self) {
-        for deletion in &self.evidence.deletions {
-            if event(&deletion.body).is_none() {
-                self.broken(deletion.at, format!("a message that nobody understands was deleted: {:?}", deletion.body));
+        for message in &self.evidence.messages {
+            if let Some(at) = message.deletion_lost.or(message.deleted).filter(|_| events(&message.body).is_empty()) {
+                self.broken(at, format!("a message that nobody understands was deleted: {:?}", message.body));
             }
         }
         self.intents();
@@ -23,25 +25,31 @@ impl Judge<'_> {
 
     /// The same of the messages that are about an instance. There are others that are for nobody here, and deleted.
     pub(super) fn intents(&mut self) {
-        for deletion in &self.evidence.deletions {
-            let Some(event) = event(&deletion.body) else { continue };
-            let kept = match event.hook.as_ref() {
-                Some((group, hook)) => {
-                    !self.is_ours(group, hook)
-                        || event.launch
-                        || self.story.told(&event.instance, deletion.at).iter().any(|t| t.hook.as_ref() == event.hook.as_ref())
-                        || self.is_over(&event, deletion.at)
-                }
-                None => self.is_settled(&event, deletion.at),
-            };
-            if !kept {
-                self.broken(deletion.at, format!("a message was deleted before its intent was durable: {}", deletion.body));
-            }
+        let lost = |notice: &Notice| {
+            let at = notice.deleted?;
+            self.count(Promise::MessageKept, false);
+            (!self.is_kept(notice, at)).then_some(at)
+        };
+        let lost: Vec<_> = self.story.notices.iter().filter_map(|n| Some((lost(n)?, format!("{:?}", n.event)))).collect();
+        for (at, event) in lost {
+            self.broken(at, format!("a message was deleted before its intent was durable: {event}"));
         }
     }
 
+    /// What it asks for is durable, or it asks for nothing.
+    fn is_kept(&self, notice: &Notice, at: Timestamp) -> bool {
+        let event = &notice.event;
+        let Some((group, hook)) = &event.hook else { return !self.is_meant(notice) || self.is_settled(notice, at) };
+        !self.is_meant(notice)
+            || !self.is_ours(group, hook)
+            || event.kind == Kind::LaunchHook
+            || self.story.told(&event.instance, at).iter().any(|t| t.hook == event.hook && same_action(t.token.as_ref(), event.token.as_ref()))
+            || self.is_over(notice, at)
+    }
+
     /// No action of this event's hook is open any more.
-    fn is_over(&self, event: &Event, at: Timestamp) -> bool {
+    fn is_over(&self, notice: &Notice, at: Timestamp) -> bool {
+        let event = &notice.event;
         let mut of_it = self.evidence.actions.iter().filter(|a| {
             a.instance == event.instance
                 && event.hook.as_ref().is_some_and(|(g, h)| *g == a.group && *h == a.hook)
@@ -51,103 +59,70 @@ impl Judge<'_> {
     }
 
     /// Spot, capacity, states: written down, or nothing of ours to write it on, or stale.
-    fn is_settled(&self, event: &Event, at: Timestamp) -> bool {
+    fn is_settled(&self, notice: &Notice, at: Timestamp) -> bool {
+        let event = &notice.event;
         let ours = self.evidence.groups.get(&event.instance).and_then(|g| self.belongs(g)) == Some(Belongs::Us);
-        let never_read = ![
-            "EC2 Spot Instance Interruption Warning",
-            "EC2 Capacity Reservation Instance Interruption Warning",
-            "EC2 Instance State-change Notification",
-        ]
-        .contains(&event.kind.as_str());
-        let ends = ["stopping", "stopped", "shutting-down", "terminated"].contains(&event.state.as_str());
-        let harmless = event.kind.contains("State-change") && !ends;
+        let harmless = !event.is_interruption();
         let known = self.story.told(&event.instance, at).iter().any(|t| t.event == event.id);
         let node = self.evidence.nodes.get(&event.instance);
         let no_node = node.is_none_or(|n| self.node_away(n, &event.instance, at) || self.story.page(n, at).is_none());
-        let repeat = node.is_some_and(|n| self.is_repeat(event, n, at));
-        let age = at.duration_since(event.time).as_secs();
-        let stale = age > if event.state.is_empty() { 118 } else { 58 };
-        !ours || never_read || harmless || known || repeat || no_node || stale
+        let repeat = node.is_some_and(|n| self.is_repeat(notice, n, at));
+        let age = at.duration_since(notice.time()).as_secs();
+        let stale = age > if event.kind == Kind::StateChange { 58 } else { 118 };
+        !ours || harmless || known || repeat || no_node || stale
     }
 
     /// What was written on the node when it was decided says as much: it is drained, and is over no later than this asks for, or what this
     /// tells was over by then; or it was drained, and stays cordoned.
-    fn is_repeat(&self, event: &Event, node: &str, at: Timestamp) -> bool {
+    fn is_repeat(&self, notice: &Notice, node: &str, at: Timestamp) -> bool {
+        let event = &notice.event;
         // What came before a reboot counts for less, and how much is not told by what is written.
         if self.story.hand(node, "rebooted", at) {
             return self.story.told(&event.instance, at).iter().any(|t| t.event != event.id);
         }
         // It is decided a moment before it is deleted; where something is broken, the deletion may come much later.
-        let since = if self.troubled(event.time, at) { event.time } else { event.time.max(at - Duration::from_secs(3)) };
+        let time = notice.time();
+        let scope = Scope::of_leader(&[MESSAGES, SEE_NODES, WRITE_NODES]).about(&event.instance, node);
+        let since = if self.is_excused(scope, time, at) { time } else { time.max(at - Duration::from_secs(3)) };
         self.story.pages_between(node, since, at).filter(|(page, _)| page.instance == event.instance).any(|(page, until)| {
-            let Some(record) = &page.record else { return false };
+            if page.record.is_none() {
+                return false;
+            }
             if !is_open(page) {
                 return self.story.cordoned_between(node, since.max(page.at), at.min(until));
             }
-            let told: Vec<Told> = interruptions(record).collect();
             // Nothing is sooner than the end of the machine, and a notice that was read after its own end rules nothing.
-            if told.iter().any(Told::is_over) || event.machine_goes().is_some_and(|end| end <= at) {
+            if page.told.iter().any(|t| t.is_over()) || notice.machine_goes().is_some_and(|end| end <= at) {
                 return true;
             }
-            self.story.deadlines_of(&event.instance, &told, at).iter().any(|d| d.at <= event.deadline() + SLACK)
+            self.story.deadlines_of(&event.instance, &page.told, at).iter().any(|d| d.at <= notice.deadline() + SLACK)
         })
     }
 }
 
-/// A message, as far as it matters here.
-struct Event {
-    kind: String,
-    id: String,
-    time: Timestamp,
-    instance: String,
-    state: String,
-    ends: Option<Timestamp>,
-    hook: Option<(String, String)>,
-    token: Option<String>,
-    launch: bool,
+/// Of two events of one hook of an instance. One without a token may be about any action.
+fn same_action(one: Option<&String>, other: Option<&String>) -> bool {
+    one.zip(other).is_none_or(|(one, other)| one == other)
 }
 
-impl Event {
+impl Notice {
     /// When the machine goes, where this says that it goes soon. A machine that is over (`stopped`, `terminated`) is news to a drain.
     fn machine_goes(&self) -> Option<Timestamp> {
-        match self.state.as_str() {
-            "stopping" | "shutting-down" => Some(self.time + Duration::from_secs(30)),
-            "" => Some(self.ends.unwrap_or(self.time + Duration::from_secs(120))),
+        match self.event.state.as_deref() {
+            Some("stopping" | "shutting-down") => Some(self.time() + Duration::from_secs(30)),
+            None => Some(self.ends().unwrap_or(self.time() + Duration::from_secs(120))),
             _ => None,
         }
     }
 
     /// When pods are forced on its account.
     fn deadline(&self) -> Timestamp {
-        let after = |seconds| self.time + Duration::from_secs(seconds);
-        match self.state.as_str() {
-            "stopping" | "shutting-down" => after(25),
+        let after = |seconds| self.time() + Duration::from_secs(seconds);
+        match self.event.state.as_deref() {
+            Some("stopping" | "shutting-down") => after(25),
             // The machine is over: nothing is sooner.
-            "stopped" | "terminated" => self.time,
-            _ => self.ends.map_or(after(110), |ends| ends - Duration::from_secs(5)),
+            Some("stopped" | "terminated") => self.time(),
+            _ => self.ends().map_or(after(110), |ends| ends - Duration::from_secs(5)),
         }
     }
-}
-
-fn event(body: &str) -> Option<Event> {
-    let outer: Value = serde_json::from_str(body).ok()?;
-    let text = |v: &Value, key: &str| v[key].as_str().map(str::to_owned);
-    if text(&outer, "source").is_some_and(|s| !["aws.ec2", "aws.autoscaling"].contains(&s.as_str())) {
-        return None;
-    }
-    let (detail, kind) = match text(&outer, "detail-type") {
-        Some(kind) => (outer["detail"].clone(), kind),
-        None => (outer.clone(), text(&outer, "LifecycleTransition")?),
-    };
-    Some(Event {
-        launch: kind.contains("launch") || kind.contains("LAUNCHING"),
-        kind,
-        id: text(&outer, "id").unwrap_or_default(),
-        time: text(&outer, "time").or_else(|| text(&outer, "Time"))?.parse().ok()?,
-        instance: text(&detail, "EC2InstanceId").or_else(|| text(&detail, "instance-id"))?,
-        state: text(&detail, "state").unwrap_or_default(),
-        ends: text(&detail, "instance-termination-time").and_then(|t| t.parse().ok()),
-        hook: text(&detail, "AutoScalingGroupName").zip(text(&detail, "LifecycleHookName")),
-        token: text(&detail, "LifecycleActionToken"),
-    })
 }

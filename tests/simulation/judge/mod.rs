@@ -4,26 +4,49 @@
 mod actions;
 mod asked;
 mod budgets;
+mod causes;
+mod cordoned;
 #[cfg(test)]
 mod doctored;
 pub mod events;
+pub mod excuses;
+mod in_time;
+mod labels;
+mod leaders;
+mod limits;
 mod messages;
+mod nodes;
 mod pods;
+pub mod promises;
+mod restored;
+pub mod sent;
 pub mod story;
+pub mod timeline;
 mod windows;
+mod writers;
+mod written;
 
 use std::{
+    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use sundown::sim::{
-    aws::{ActionReport, Call, Deletion, InstanceChange, Transition},
+    Disturbance,
+    aws::{ActionReport, Call, Deletion, InstanceChange, SentMessage, Transition},
     kube::{Entry, Request},
 };
 
-use self::story::{Story, interruptions, is_open};
+use self::{
+    excuses::{COMPLETIONS, Faults, MESSAGES, SEE_NODES, Scope},
+    leaders::Leaders,
+    nodes::{Write, writes},
+    promises::{Promise, Tally},
+    sent::Notice,
+    story::Story,
+};
 
 /// All that a judge may look at.
 #[derive(Debug, Clone)]
@@ -37,6 +60,8 @@ pub struct Evidence {
     pub requests: Vec<Request>,
     pub calls: Vec<Call>,
     pub actions: Vec<ActionReport>,
+    /// Every message that was sent to a queue, and what became of it.
+    pub messages: Vec<SentMessage>,
     pub deletions: Vec<Deletion>,
     /// What the Events say.
     pub events: BTreeSet<events::Event>,
@@ -45,12 +70,18 @@ pub struct Evidence {
     pub nodes: BTreeMap<String, String>,
     /// Which group an instance belongs to.
     pub groups: BTreeMap<String, String>,
-    /// While something was broken, or nobody led; and a while after.
-    pub excuses: Vec<(Timestamp, Timestamp)>,
+    /// Requests, calls and watches that met a fault.
+    pub disturbances: Vec<Disturbance>,
+    /// When which process was killed or told to stop.
+    pub ends: Vec<(String, Timestamp)>,
     /// While the disruption controller stood still.
     pub frozen: Vec<(Timestamp, Timestamp)>,
     /// While everything was paused.
     pub pauses: Vec<(Timestamp, Timestamp)>,
+    /// While there was no queue: what was in it, or came then, is lost.
+    pub queue_away: Vec<(Timestamp, Timestamp)>,
+    /// While an admission webhook did not answer: evictions wait for it, and for each other.
+    pub evictions_hang: Vec<(Timestamp, Timestamp)>,
     /// What people did to a node.
     pub hands: Vec<(Timestamp, String, &'static str)>,
     /// What was made to happen, in words.
@@ -76,6 +107,27 @@ pub struct Terms {
     pub graces: Vec<(String, u64)>,
     /// Nothing is broken in this run.
     pub calm: bool,
+    /// The flags of each process whose name starts with this.
+    pub flags: Vec<(String, Vec<String>)>,
+    /// Each budget: its namespace, and the workload whose pods it counts.
+    pub budgets: Vec<(String, String)>,
+}
+
+impl Terms {
+    /// What a flag of a process says; `None`: it is not set.
+    pub fn flag(&self, process: &str, name: &str) -> Option<&str> {
+        let mut of_it = self.flags.iter().rev().filter(|(prefix, _)| process.starts_with(prefix));
+        of_it.find_map(|(_, flags)| {
+            let joined = flags.iter().find_map(|flag| flag.strip_prefix(name)?.strip_prefix('='));
+            joined.or_else(|| flags.get(flags.iter().position(|flag| flag == name)? + 1).map(String::as_str))
+        })
+    }
+
+    /// A flag that is a time.
+    pub fn time(&self, process: &str, name: &str) -> Option<Duration> {
+        let time: SignedDuration = self.flag(process, name)?.parse().unwrap();
+        time.try_into().ok()
+    }
 }
 
 /// Whose the nodes of a group are.
@@ -103,23 +155,48 @@ pub enum Rule {
     Messages,
     /// Nobody calls for an action that is completed.
     LateCalls,
+    /// Each entry of a record is an event that was sent, received, and that asks for a drain.
+    Causes,
 }
 
 /// What was broken, in words; nothing where all was kept.
 pub fn judge(evidence: &Evidence) -> Vec<String> {
+    verdict(evidence).broken
+}
+
+/// What a judge says of a run.
+#[derive(Debug, Default)]
+pub struct Ruling {
+    /// What was broken, in words; nothing where all was kept.
+    pub broken: Vec<String>,
+    /// How often each promise was judged, and how often excused.
+    pub tally: Tally,
+}
+
+/// Judges a run.
+pub fn verdict(evidence: &Evidence) -> Ruling {
     let mut judge = Judge::of(evidence);
     judge.pods();
     judge.budgets();
+    judge.limits();
+    judge.cordoned();
+    judge.labels();
+    judge.restored();
+    judge.writers();
     judge.asked();
     judge.strangers();
     judge.actions();
     judge.continued();
     judge.late_calls();
     judge.messages();
+    judge.causes();
+    judge.written_facts();
+    judge.in_time();
     judge.events();
-    judge.old_notices();
+    judge.true_events();
+    judge.each_has_its_event();
     judge.rest();
-    judge.broken
+    Ruling { broken: judge.broken, tally: judge.tally.into_inner() }
 }
 
 /// What was broken of that which holds whatever a test made of its world, except for these rules.
@@ -144,6 +221,9 @@ pub fn judge_any(evidence: &Evidence, except: &[Rule]) -> Vec<String> {
     if holds(Rule::LateCalls) {
         judge.late_calls();
     }
+    if holds(Rule::Causes) {
+        judge.causes_at_any_time();
+    }
     judge.broken
 }
 
@@ -151,6 +231,10 @@ struct Judge<'a> {
     story: Story<'a>,
     evidence: &'a Evidence,
     broken: Vec<String>,
+    tally: RefCell<Tally>,
+    writes: Vec<Write<'a>>,
+    leaders: Leaders<'a>,
+    faults: Faults<'a>,
     /// Group and name of each hook beside which, for the same transition, there is one whose name starts with `sundown`.
     beside_named: BTreeSet<(&'a str, &'a str)>,
 }
@@ -167,10 +251,25 @@ fn is_us(name: &str) -> bool {
 }
 
 const SLACK: Duration = Duration::from_millis(1500);
+/// What was decided by what was true before may be on its way for this long, in a row without a fault.
+const ON_ITS_WAY: Duration = Duration::from_secs(10);
 
 impl<'a> Judge<'a> {
     fn of(evidence: &'a Evidence) -> Self {
-        Self { story: Story::of(evidence), evidence, broken: Vec::new(), beside_named: beside_named(&evidence.actions) }
+        Self {
+            story: Story::of(evidence),
+            evidence,
+            broken: Vec::new(),
+            tally: RefCell::default(),
+            writes: writes(evidence),
+            leaders: Leaders::of(evidence),
+            faults: Faults::of(evidence),
+            beside_named: beside_named(&evidence.actions),
+        }
+    }
+
+    fn count(&self, promise: Promise, is_excused: bool) {
+        self.tally.borrow_mut().count(promise, is_excused);
     }
 
     fn broken(&mut self, at: Timestamp, what: String) {
@@ -194,7 +293,7 @@ impl<'a> Judge<'a> {
     fn looks_like_ours(&self, group: &str, instance: &str, at: Timestamp) -> bool {
         let tagged = self.belongs(group).is_some_and(|b| [Belongs::Karpenter, Belongs::Ignored].contains(&b));
         let node = self.evidence.nodes.get(instance);
-        tagged && (node.is_none_or(|n| self.node_away(n, instance, at)) || self.troubled(at, at))
+        tagged && (node.is_none_or(|n| self.node_away(n, instance, at) || self.is_excused(Scope::of_leader(&[SEE_NODES]).about(instance, n), at, at)))
     }
 
     /// An instance's Node is not there, or was not a moment ago: what was decided then is still on its way, longer where something is broken.
@@ -203,13 +302,23 @@ impl<'a> Judge<'a> {
         if self.story.page(node, at).is_some_and(|page| page.instance != instance) {
             return true;
         }
-        let late = |back: Timestamp| at <= back + Duration::from_secs(10) || self.troubled(back, at);
+        let scope = Scope::of_leader(&[SEE_NODES, COMPLETIONS, MESSAGES]).about(instance, node);
+        let late = |back: Timestamp| self.longest_clear(scope, back, at) <= ON_ITS_WAY;
         self.story.went(node, at).is_some_and(|(_, back)| back.is_none_or(late))
     }
 
-    /// Something was broken, or nobody led, at some time between these two.
-    fn troubled(&self, from: Timestamp, to: Timestamp) -> bool {
-        self.evidence.excuses.iter().any(|(a, b)| *a <= to && *b >= from)
+    /// A process acts on tests that ask for it: for so long after its start, by its flag. Its first request says when it started.
+    fn acts_on_tests(&self, process: &str, at: Timestamp) -> bool {
+        let Some(length) = self.evidence.terms.time(process, "--accept-real-tests") else { return false };
+        let started = self.evidence.requests.iter().find(|r| r.client == process).map(|r| r.at);
+        started.is_some_and(|started| at <= started + length)
+    }
+
+    /// It is no test, or one that each process that received it acts on.
+    fn is_meant(&self, notice: &Notice) -> bool {
+        let event = &notice.event;
+        let acted_on = || !notice.deliveries.is_empty() && notice.deliveries.iter().all(|d| self.acts_on_tests(&d.by, d.at + SLACK));
+        !event.is_test || (event.is_real_test && acted_on())
     }
 
     fn instance_of(&self, node: &str) -> Option<&String> {
@@ -254,20 +363,6 @@ impl<'a> Judge<'a> {
         }
         if self.evidence.idle > 30 {
             self.broken(self.evidence.ended, format!("{} calls in a minute in which nothing happened", self.evidence.idle));
-        }
-    }
-
-    /// A notice that is minutes old drains nobody, unless the machine ends.
-    fn old_notices(&mut self) {
-        for node in self.evidence.nodes.values().filter(|_| self.evidence.terms.calm) {
-            let old = |event: &str| event.starts_with("old-");
-            let drained = self.story.pages_between(node, self.evidence.begun, self.evidence.ended).map(|(page, _)| page).find(|page| {
-                let only_old = page.record.as_ref().is_some_and(|r| interruptions(r).all(|t| old(&t.event)));
-                is_open(page) && only_old && !self.story.is_ending(&page.instance, page.at)
-            });
-            if let Some(at) = drained.map(|page| page.at) {
-                self.broken(at, format!("{node} was drained for a notice that was minutes old"));
-            }
         }
     }
 }

@@ -6,25 +6,30 @@ use jiff::Timestamp;
 use sundown::sim::kube::{Entry, Fact, PodRef, Request};
 
 use super::{
-    Judge, SLACK, is_us,
+    Judge, SLACK,
+    excuses::{HEARTBEATS, LEASE, SEE_NODES, Scope},
+    is_us,
+    promises::Promise,
     story::{Deadline, counts},
 };
 
 /// How long a pod that may be deleted waits for a slot for its first eviction.
 const UNASKED: Duration = Duration::from_secs(2);
+/// How long a new leader may not know which heartbeats were accepted.
+const UNKNOWN: Duration = Duration::from_secs(30);
 
 impl Judge<'_> {
     /// Only the pods that count, only on nodes with an open record, each asked first, none forced too early, never without grace.
     pub(super) fn pods(&mut self) {
         self.untouchable();
-        for Entry { at, fact, .. } in self.evidence.entries.iter().filter(|e| is_us(&e.by)) {
+        for Entry { at, fact, by } in self.evidence.entries.iter().filter(|e| is_us(&e.by)) {
             let (Fact::Evicted { pod, grace, again, .. } | Fact::Deleted { pod, grace, again, .. }) = fact else { continue };
             self.not_again(*at, pod, *again);
             self.open_record(*at, pod);
             self.not_while_paused(*at, pod);
             let forced = matches!(fact, Fact::Deleted { .. });
             if !again {
-                self.measured(*at, pod, *grace, forced);
+                self.measured(self.sent(*at, by, pod, forced), pod, *grace, forced);
             }
             if forced && !again {
                 self.forced(*at, pod);
@@ -69,9 +74,32 @@ impl Judge<'_> {
 
     /// Nobody is touched in a pause that whoever leads must know of.
     fn not_while_paused(&mut self, at: Timestamp, pod: &PodRef) {
-        if let Some(from) = self.story.known_pause(&pod.node, at) {
+        let is_paused = self.story.pauses(&pod.node).iter().any(|(from, to)| *from <= at && at < *to);
+        let known = self.known_pause(&pod.node, at);
+        if is_paused {
+            self.count(Promise::PauseKept, known.is_none());
+        }
+        if let Some(from) = known {
             self.broken(at, format!("{} was touched on {}, which has been paused since {from}", pod.name, pod.node));
         }
+    }
+
+    /// When the request was sent that had its effect at this moment: a webhook may have held it.
+    fn sent(&self, at: Timestamp, by: &str, pod: &PodRef, forced: bool) -> Timestamp {
+        let is_it = |r: &&Request| {
+            let of_pod = r.resource == "pods" && r.namespace == pod.namespace && r.name == pod.name;
+            let same = if forced { r.verb == "delete" } else { r.subresource == "eviction" };
+            of_pod && same && r.client == by && r.at <= at && r.answered.is_none_or(|answered| answered >= at)
+        };
+        self.evidence.requests.iter().rev().find(is_it).map_or(at, |r| r.at)
+    }
+
+    /// Since when a node has been paused, as whoever leads must know by then: two seconds in which it can see the Lease and the Node.
+    pub(super) fn known_pause(&self, node: &str, at: Timestamp) -> Option<Timestamp> {
+        const KNOWN: Duration = Duration::from_secs(2);
+        let scope = Scope::of_leader(&[LEASE, SEE_NODES]).about("", node);
+        let pauses = self.story.pauses(node).into_iter().filter(|(from, to)| *from + KNOWN <= at && at < *to);
+        pauses.map(|(from, _)| from).find(|from| self.longest_clear(scope, *from, at) >= KNOWN)
     }
 
     /// The grace that a pod gets is its own, or what is left of a time that may rule.
@@ -80,11 +108,12 @@ impl Judge<'_> {
         let Some(instance) = self.instance_of(&pod.node).cloned() else { return };
         let deadlines = self.story.deadlines(&instance, at);
         let left = |d: &Deadline| u64::try_from(d.at.duration_since(at).as_secs()).unwrap_or_default();
-        // Between its reckoning and its arrival a request may have waited as long as it may take.
-        let slack = if self.troubled(at, at) { 11 } else { 2 };
-        let fits = |d: &Deadline| grace.abs_diff(left(d).min(own).max(1)) <= slack;
+        let fits = |d: &Deadline| grace.abs_diff(left(d).min(own).max(1)) <= 2;
         // A successor cannot know which heartbeats of the one before were accepted: it reckons as if the last one that was due had been.
-        if self.troubled(at, at) && self.evidence.lives.len() > 1 && grace <= own {
+        let heartbeats = Scope::of_leader(&[HEARTBEATS]).about(&instance, &pod.node);
+        let excused = grace <= own && self.leaders.changes(self.evidence.begun, at) > 1 && self.is_excused(heartbeats, at - UNKNOWN, at);
+        self.count(Promise::Grace, excused);
+        if excused {
             return;
         }
         // An eviction that no deadline forces, and a deadline that was over at the take-up, leave a pod its own.
@@ -127,7 +156,7 @@ impl Judge<'_> {
         }
     }
 
-    fn grace_of(&self, pod: &PodRef) -> u64 {
+    pub(super) fn grace_of(&self, pod: &PodRef) -> u64 {
         self.evidence.terms.graces.iter().find(|(name, _)| pod.namespace == "load" && pod.name.starts_with(name)).map_or(30, |(_, grace)| *grace)
     }
 }

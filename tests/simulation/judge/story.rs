@@ -1,15 +1,20 @@
 //! What happened, put in order: the life of every pod, and what was written on every Node when.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
 use jiff::Timestamp;
 use serde_json::Value;
 use sundown::sim::{
     aws::{ActionReport, Outcome, State},
-    kube::{Fact, PodRef},
+    kube::{Entry, Fact, PodRef},
 };
 
-use super::Evidence;
+pub use super::written::Told;
+use super::{
+    Evidence,
+    sent::{self, Notice},
+    written::{Header, Reader, Seen, Writing},
+};
 
 /// A pod's life.
 pub struct Life {
@@ -22,37 +27,14 @@ pub struct Life {
 /// What is written on a Node from then on.
 pub struct Page {
     pub at: Timestamp,
+    /// Who wrote it.
+    pub by: String,
     pub instance: String,
     pub record: Option<Value>,
+    /// The interruptions in the record.
+    pub told: Vec<Rc<Told>>,
     pub to_be_released: bool,
     pub paused: bool,
-}
-
-/// An interruption in a record.
-#[derive(Debug)]
-pub struct Told {
-    pub kind: String,
-    /// Of a state change.
-    pub state: Option<String>,
-    pub event: String,
-    pub time: Timestamp,
-    pub accepted: Timestamp,
-    pub hook: Option<(String, String)>,
-    pub ends: Option<Timestamp>,
-    /// It was read late and waited for a proof.
-    pub is_stale: bool,
-}
-
-impl Told {
-    /// It says that nothing runs on the machine any more.
-    pub fn is_over(&self) -> bool {
-        !self.is_stale && matches!(self.state.as_deref(), Some("stopped" | "terminated"))
-    }
-
-    /// It owes this action, and was not written down before the action began.
-    pub fn is_of(&self, action: &ActionReport) -> bool {
-        self.hook.as_ref().is_some_and(|(group, hook)| *group == action.group && *hook == action.hook) && self.accepted >= action.started
-    }
 }
 
 /// A time before which nothing may be forced or given up.
@@ -65,6 +47,13 @@ pub struct Deadline {
 pub struct Story<'a> {
     pub evidence: &'a Evidence,
     pub pods: BTreeMap<String, Life>,
+    /// Every event that was sent.
+    pub notices: Vec<Notice>,
+    /// What Sundown wrote into records.
+    pub seen: Vec<Seen>,
+    pub written_pages: Vec<Header>,
+    /// The interruptions of each instance, from when on they were written down.
+    told: BTreeMap<String, Vec<(Timestamp, Rc<Told>)>>,
     pages: BTreeMap<String, Vec<Page>>,
     gone: BTreeMap<String, Vec<Timestamp>>,
     added: BTreeMap<String, Vec<Timestamp>>,
@@ -78,19 +67,28 @@ impl<'a> Story<'a> {
         let mut story = Self {
             evidence,
             pods: BTreeMap::new(),
+            notices: Vec::new(),
+            seen: Vec::new(),
+            written_pages: Vec::new(),
+            told: BTreeMap::new(),
             pages: BTreeMap::new(),
             gone: BTreeMap::new(),
             added: BTreeMap::new(),
             cordons: BTreeMap::new(),
             machines_gone: BTreeMap::new(),
         };
-        for entry in &evidence.entries {
-            story.tell(entry.at, &entry.fact);
+        let notices = sent::notices(&evidence.messages);
+        let mut reader = Reader::new(&notices, &evidence.requests);
+        for Entry { at, by, fact } in &evidence.entries {
+            story.tell(*at, by, fact, &mut reader);
         }
+        story.seen = reader.seen;
+        story.written_pages = reader.headers;
+        story.notices = notices;
         story
     }
 
-    fn tell(&mut self, at: Timestamp, fact: &Fact) {
+    fn tell(&mut self, at: Timestamp, by: &str, fact: &Fact, reader: &mut Reader<'_>) {
         match fact {
             Fact::Bound(pod) => {
                 self.pods.entry(pod.uid.clone()).or_insert(Life { pod: pod.clone(), bound: at, finished: None, gone: None });
@@ -106,11 +104,20 @@ impl<'a> Story<'a> {
                 }
             }
             Fact::Annotated { node, provider_id, annotations } => {
-                let record = annotations.get("sundown.dev/record").and_then(|text| serde_json::from_str(text).ok());
-                let to_be_released = annotations.get("sundown.dev/release").is_some_and(|v| v == "true");
-                let instance = provider_id.rsplit('/').next().unwrap_or_default().to_owned();
-                let paused = annotations.get("sundown.dev/pause").is_some_and(|v| v == "true");
-                self.pages.entry(node.clone()).or_default().push(Page { at, instance, record, to_be_released, paused });
+                let record: Option<Value> = annotations.get("sundown.dev/record").and_then(|text| serde_json::from_str(text).ok());
+                let is_true = |key: &str| annotations.get(key).is_some_and(|v| v == "true");
+                let (to_be_released, paused) = (is_true("sundown.dev/release"), is_true("sundown.dev/pause"));
+                let mut instance = provider_id.rsplit('/').next().unwrap_or_default();
+                // A Node without a providerID is known by its name. Only which of several instances that had this name its record may tell.
+                if instance.is_empty() {
+                    let names = record.as_ref().and_then(|r| r["instance"].as_str());
+                    let of_it = || self.evidence.nodes.iter().filter(|(_, name)| *name == node).map(|(id, _)| id.as_str());
+                    instance = of_it().find(|id| Some(*id) == names).or_else(|| of_it().next()).unwrap_or_default();
+                }
+                let instance = instance.to_owned();
+                let told = reader.read(&Writing { at, by, node, instance: &instance, record: record.as_ref() });
+                self.remember(&instance, at, &told);
+                self.pages.entry(node.clone()).or_default().push(Page { at, by: by.to_owned(), instance, record, told, to_be_released, paused });
             }
             Fact::NodeGone(node) => self.gone.entry(node.clone()).or_default().push(at),
             Fact::NodeAdded(node) => {
@@ -124,9 +131,29 @@ impl<'a> Story<'a> {
         }
     }
 
+    fn remember(&mut self, instance: &str, at: Timestamp, told: &[Rc<Told>]) {
+        let all = self.told.entry(instance.to_owned()).or_default();
+        for one in told {
+            let same = |other: &Told| (&other.event, &other.hook, other.accepted) == (&one.event, &one.hook, one.accepted);
+            if !all.iter().any(|(_, other)| same(other)) {
+                all.push((at, one.clone()));
+            }
+        }
+    }
+
     /// What is written on a Node at a time, that moment included.
     pub fn page(&self, node: &str, at: Timestamp) -> Option<&Page> {
         self.pages.get(node)?.iter().rev().find(|p| p.at <= at)
+    }
+
+    /// What was written on the Nodes of an instance, one Node after the other.
+    pub fn pages_of(&self, instance: &str) -> impl Iterator<Item = &Page> {
+        self.pages.values().flatten().filter(move |page| page.instance == instance)
+    }
+
+    /// When a Node of this instance was there for the first time.
+    pub fn registered(&self, instance: &str) -> Option<Timestamp> {
+        self.pages_of(instance).map(|page| page.at).min()
     }
 
     /// Whether the record was open at that moment, or so shortly before that it could not be known better.
@@ -152,41 +179,64 @@ impl<'a> Story<'a> {
     }
 
     /// All interruptions that records of this instance held until then.
-    pub fn told(&self, instance: &str, until: Timestamp) -> Vec<Told> {
-        let pages = self.pages.values().flatten().filter(|p| p.at <= until && p.instance == instance);
-        let mut all: Vec<Told> = pages.filter_map(|p| p.record.as_ref()).flat_map(interruptions).collect();
-        all.sort_by(|a, b| (&a.event, &a.hook, a.accepted).cmp(&(&b.event, &b.hook, b.accepted)));
-        all.dedup_by(|a, b| (&a.event, &a.hook, a.accepted) == (&b.event, &b.hook, b.accepted));
+    pub fn told(&self, instance: &str, until: Timestamp) -> Vec<Rc<Told>> {
+        let all = self.told.get(instance).into_iter().flatten();
+        all.filter(|(since, _)| *since <= until).map(|(_, told)| told.clone()).collect()
+    }
+
+    /// When a record of this instance first held this event.
+    pub fn first_told(&self, instance: &str, event: &str, hook: Option<&(String, String)>) -> Option<Timestamp> {
+        let all = self.told.get(instance).into_iter().flatten();
+        all.filter(|(_, told)| told.event == event && told.hook.as_ref() == hook).map(|(since, _)| *since).min()
+    }
+
+    /// What the last record of this instance holds, on each Node that it has had; and what the one before held, if that was just now.
+    fn told_last(&self, instance: &str, now: Timestamp) -> Vec<Rc<Told>> {
+        const KNOWN: Duration = Duration::from_secs(2);
+        let mut all: Vec<Rc<Told>> = Vec::new();
+        for pages in self.pages.values() {
+            let of_it: Vec<&Page> = pages.iter().filter(|p| p.instance == instance && p.at <= now && p.record.is_some()).collect();
+            let until = |i: usize| of_it.get(i + 1).map_or(now, |next| next.at + KNOWN);
+            let known = of_it.iter().enumerate().filter(|(i, _)| until(*i) >= now).flat_map(|(_, page)| &page.told);
+            for told in known {
+                if !all.iter().any(|other| Rc::ptr_eq(other, told)) {
+                    all.push(Rc::clone(told));
+                }
+            }
+        }
         all
     }
 
     /// When pods of an instance's node may be forced at the earliest, and its drain given up, as seen at `now`: one for each thing that may rule.
     pub fn deadlines(&self, instance: &str, now: Timestamp) -> Vec<Deadline> {
-        self.deadlines_of(instance, &self.told(instance, now), now)
+        self.deadlines_of(instance, &self.told_last(instance, now), now)
     }
 
     /// The same of these interruptions of the instance alone.
-    pub fn deadlines_of(&self, instance: &str, told: &[Told], now: Timestamp) -> Vec<Deadline> {
+    pub fn deadlines_of(&self, instance: &str, told: &[Rc<Told>], now: Timestamp) -> Vec<Deadline> {
         let drain_timeout = Duration::from_secs(self.evidence.terms.drain_timeout);
         let margin = Duration::from_secs(5);
         let mut all = Vec::new();
         for one in told {
-            let Told { time, accepted, .. } = *one;
+            // A clock that is ahead lends no time.
+            let (time, accepted) = (one.time.min(one.accepted), one.accepted);
             let patience = accepted + drain_timeout - margin;
-            let at = match one.kind.as_str() {
-                "spot" => time + Duration::from_secs(110),
-                "capacity" => one.ends.unwrap_or(time + Duration::from_secs(120)) - margin,
-                "state-change" => time + Duration::from_secs(25),
-                _ => patience,
+            let own = match one.kind.as_str() {
+                "spot" => Some(time + Duration::from_secs(110)),
+                "capacity" => Some(one.ends.unwrap_or(time + Duration::from_secs(120)) - margin),
+                "state-change" => Some(time + Duration::from_secs(25)),
+                _ => None,
             };
-            all.push(Deadline { at: at.min(patience), accepted });
+            // One that was over at its accept rules nothing, and neither does one that waits for its proof.
+            let rules = own.filter(|own| *own + super::SLACK > accepted && (!one.is_stale || self.is_ending(instance, now)));
+            all.push(Deadline { at: rules.map_or(patience, |own| own.min(patience)), accepted });
         }
         let first = told.iter().map(|t| t.accepted).min().unwrap_or(now);
         // The end of a pause is a take-up: a hook whose deadline was over by then is given its time from there.
         let node = self.evidence.nodes.get(instance).filter(|_| told.iter().any(|t| t.hook.is_some()));
         let resumed = node.into_iter().flat_map(|node| self.pauses(node)).map(|(_, to)| to).filter(|to| *to > first && *to <= now);
         all.extend(resumed.map(|to| Deadline { at: to + drain_timeout - margin, accepted: first }));
-        for action in self.evidence.actions.iter().filter(|a| a.instance == instance) {
+        for action in self.evidence.actions.iter().filter(|a| a.instance == instance && told.iter().any(|t| t.is_of(a))) {
             all.push(Deadline { at: action.global_end - Duration::from_secs(65), accepted: first });
             // The last window that anybody was told was granted, once two thirds of it are over.
             let last = self.told_beats(action).filter(|b| *b <= now).max().unwrap_or_else(|| to_the_second(action.started));
@@ -215,11 +265,13 @@ impl<'a> Story<'a> {
         self.pods.values().filter(there).filter(|l| counts(&l.pod) && !self.came_back(l)).collect()
     }
 
-    /// Three pods of its name came to its node before it, within two minutes: from the fourth on a drain may leave them alone.
-    fn came_back(&self, life: &Life) -> bool {
-        let since = life.bound - Duration::from_secs(120);
+    /// Three earlier pods of its name had come back on its node since the accept of the drain that was going on: a drain may leave the next
+    /// ones alone.
+    pub fn came_back(&self, life: &Life) -> bool {
+        let page = self.page(&life.pod.node, life.bound).filter(|page| is_open(page));
+        let Some(since) = page.and_then(|page| page.told.iter().map(|t| t.accepted).min()) else { return false };
         let like = |l: &&Life| (&l.pod.namespace, &l.pod.name, &l.pod.node) == (&life.pod.namespace, &life.pod.name, &life.pod.node);
-        self.pods.values().filter(like).filter(|l| l.bound < life.bound && l.bound >= since).count() > 3
+        self.pods.values().filter(like).filter(|l| l.bound < life.bound && l.bound > since).count() >= 3
     }
 
     /// From when to when a node was paused: by itself, or with everything.
@@ -254,6 +306,13 @@ impl<'a> Story<'a> {
         Some((went, self.added.get(node).into_iter().flatten().copied().find(|t| *t >= went && *t <= at)))
     }
 
+    /// When the Node of an instance went, or became another one's, from that moment on.
+    pub fn left_at(&self, node: &str, instance: &str, from: Timestamp) -> Option<Timestamp> {
+        let gone = self.gone.get(node).into_iter().flatten().copied();
+        let of_others = self.pages.get(node).into_iter().flatten().filter(|page| page.instance != instance).map(|page| page.at);
+        gone.chain(of_others).filter(|at| *at >= from).min()
+    }
+
     /// The same of a kubelet that is silent: since when, and when it spoke again, if it did.
     pub fn fell_silent(&self, node: &str, at: Timestamp) -> Option<(Timestamp, Option<Timestamp>)> {
         let mut of_it = self.evidence.hands.iter().filter(|(t, n, _)| *t <= at && n == node);
@@ -267,14 +326,19 @@ impl<'a> Story<'a> {
         last.is_some_and(|c| matches!(c.state, State::Stopping | State::ShuttingDown | State::Stopped | State::Terminated))
     }
 
-    /// The Node's object went, or somebody took its open record away, and no process that saw it lived on.
+    /// The Node's object went, or somebody took its open record away, and no process that saw it lived on. To see it, a process must have
+    /// listed the Nodes before.
     pub fn gone_unwitnessed(&self, node: &str, until: Timestamp) -> bool {
         let pages = self.pages.get(node).map(Vec::as_slice).unwrap_or_default();
         let taken_away = pages.windows(2).filter(|w| is_open(&w[0]) && w[1].record.is_none()).map(|w| &w[1].at);
         let mut times = self.gone.get(node).into_iter().flatten().chain(taken_away).filter(|t| **t <= until);
-        // Its caches are warm a few seconds after its start.
-        let from = |t: &Timestamp| *t - Duration::from_secs(10);
-        times.any(|t| !self.evidence.lives.iter().any(|(_, start, end)| *start <= from(t) && end.is_none_or(|e| e >= until)))
+        let lives = self.evidence.lives.iter().enumerate();
+        // A process is named by its replica and by how many have started before it.
+        let on: Vec<String> =
+            lives.filter(|(_, (.., end))| end.is_none_or(|e| e >= until)).map(|(i, (replica, ..))| format!("sundown-{replica}-{}", i + 1)).collect();
+        let lists = self.evidence.requests.iter().filter(|r| (r.verb.as_str(), r.resource.as_str(), r.status) == ("list", "nodes", 200));
+        let lists: Vec<_> = lists.filter(|r| !r.is_disturbed && on.contains(&r.client)).filter_map(|r| r.answered).collect();
+        times.any(|t| !lists.iter().any(|listed| listed < t))
     }
 
     pub fn machine_gone(&self, node: &str, at: Timestamp) -> bool {
@@ -300,7 +364,7 @@ impl<'a> Story<'a> {
     /// Somebody asked before that for the release of the drain that went on then: not before its accept, which takes an older order away.
     pub fn released_by_hand(&self, node: &str, at: Timestamp) -> bool {
         let pages = self.pages.get(node).map(Vec::as_slice).unwrap_or_default();
-        let accepted = self.page(node, at).and_then(|p| p.record.as_ref()).and_then(|r| interruptions(r).map(|t| t.accepted).min());
+        let accepted = self.page(node, at).and_then(|p| p.told.iter().map(|t| t.accepted).min());
         pages.windows(2).any(|w| {
             let asked = w[1].to_be_released && !w[0].to_be_released && is_open(&w[0]);
             asked && w[1].at <= at && accepted.is_none_or(|accepted| w[1].at >= accepted)
@@ -310,60 +374,6 @@ impl<'a> Story<'a> {
     pub fn hand(&self, node: &str, what: &str, at: Timestamp) -> bool {
         self.evidence.hands.iter().any(|(t, n, w)| *t <= at && n == node && *w == what)
     }
-
-    /// Since when a node has been paused, as whoever leads must know by then: two seconds of calm make it known.
-    pub fn known_pause(&self, node: &str, at: Timestamp) -> Option<Timestamp> {
-        const KNOWN: Duration = Duration::from_secs(2);
-        let pauses = self.pauses(node).into_iter().filter(|(from, to)| *from + KNOWN <= at && at < *to);
-        pauses.map(|(from, _)| from).find(|from| self.longest_calm(*from, at) >= KNOWN)
-    }
-
-    /// The longest stretch between two moments in which nothing was broken and somebody led.
-    pub fn longest_calm(&self, from: Timestamp, to: Timestamp) -> Duration {
-        let mut trouble: Vec<_> = self.evidence.excuses.iter().filter(|(a, b)| *a < to && *b > from).copied().collect();
-        trouble.sort();
-        let (mut longest, mut cursor) = (Duration::ZERO, from);
-        let between = |a: Timestamp, b: Timestamp| Duration::try_from(b.duration_since(a)).unwrap_or_default();
-        for (a, b) in trouble {
-            longest = longest.max(between(cursor, a));
-            cursor = cursor.max(b);
-        }
-        longest.max(between(cursor, to))
-    }
-}
-
-/// All that happened, in order, for a person who looks for the cause.
-pub fn timeline(evidence: &Evidence) -> String {
-    let mut lines: Vec<(Timestamp, String)> = Vec::new();
-    for entry in &evidence.entries {
-        lines.push((entry.at, format!("{}: {:?}", entry.by, entry.fact)));
-    }
-    let seldom = |r: &&sundown::sim::kube::Request| !["leases", "events"].contains(&r.resource.as_str()) || r.status >= 400;
-    for r in evidence.requests.iter().filter(seldom) {
-        lines.push((
-            r.at,
-            format!("{}: {} {}/{} {}/{} -> {} at {:?}", r.client, r.verb, r.resource, r.subresource, r.namespace, r.name, r.status, r.answered),
-        ));
-    }
-    for call in evidence.calls.iter().filter(|c| !c.api.starts_with("sqs:Receive")) {
-        lines.push((call.at, format!("{} {} {:?}", call.api, call.object, call.outcome)));
-    }
-    for deletion in &evidence.deletions {
-        lines.push((deletion.at, format!("deleted {}", deletion.body)));
-    }
-    for change in &evidence.changes {
-        lines.push((change.at, format!("{} is {:?}", change.id, change.state)));
-    }
-    for (at, act) in &evidence.acts {
-        lines.push((*at, format!("*** {act}")));
-    }
-    for action in &evidence.actions {
-        lines.push((action.started, format!("an action begins: {action:?}")));
-    }
-    lines.retain(|(at, _)| *at >= evidence.begun);
-    lines.sort_by_key(|(at, _)| *at);
-    let line = |(at, text): (Timestamp, String)| format!("{:9.3} {text}\n", at.duration_since(evidence.begun).as_secs_f64());
-    lines.into_iter().map(line).collect()
 }
 
 /// Events tell their time in whole seconds.
@@ -373,24 +383,6 @@ fn to_the_second(at: Timestamp) -> Timestamp {
 
 pub fn is_open(page: &Page) -> bool {
     page.record.as_ref().is_some_and(|r| r["released"].is_null())
-}
-
-pub fn interruptions(record: &Value) -> impl Iterator<Item = Told> + use<> {
-    let all = record["interruptions"].as_array().cloned().unwrap_or_default();
-    all.into_iter().filter_map(|i| {
-        let text = |key: &str| i[key].as_str().map(str::to_owned);
-        let time = |key: &str| i[key].as_str().and_then(|t| t.parse().ok());
-        Some(Told {
-            kind: text("kind")?,
-            state: text("state"),
-            event: text("event").unwrap_or_default(),
-            time: time("time")?,
-            accepted: time("accepted")?,
-            hook: text("group").zip(text("hook")),
-            ends: time("ends"),
-            is_stale: i["stale"] == true,
-        })
-    })
 }
 
 /// Whether a drain has to wait for this pod.

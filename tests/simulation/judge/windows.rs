@@ -3,15 +3,12 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use sundown::sim::{
-    aws::{ActionReport, Call, Outcome},
-    kube::Fact,
-};
+use sundown::sim::aws::{ActionReport, Call, Outcome};
 
-use super::story::{Story, interruptions};
+use super::{leaders::lease_duration, story::Story};
 
-/// How long nobody may have led before a take-over: `--lease-duration` and five seconds.
-const WITHOUT_LEADER: Duration = Duration::from_secs(20);
+/// Once the Lease has expired, another process leads within this time.
+const TAKEN_OVER: Duration = Duration::from_secs(5);
 
 impl Story<'_> {
     /// The times at which the last window of an action may have begun, as far as a leader knows that took its drain over. This leader does
@@ -33,7 +30,8 @@ impl Story<'_> {
             if of_it().any(|c| c.at < first.at) || first.outcome == Outcome::Ok || knows {
                 continue;
             }
-            windows.push(started.max(first.at - interval - WITHOUT_LEADER));
+            let without_leader = lease_duration(&self.evidence.terms, &first.by) + TAKEN_OVER;
+            windows.push(started.max(first.at - interval - without_leader));
             windows.extend(Some(started).filter(|started| *started + timeout > first.at));
         }
         windows.into_iter().filter(move |from| now >= *from + timeout.mul_f64(0.66))
@@ -41,12 +39,7 @@ impl Story<'_> {
 
     /// Who wrote an action into the record of its Node.
     fn accepted_by(&self, action: &ActionReport) -> Option<String> {
-        let writes = self.evidence.entries.iter().filter(|e| e.at >= action.started);
-        let names_it = |fact: &Fact| {
-            let Fact::Annotated { provider_id, annotations, .. } = fact else { return false };
-            let record = annotations.get("sundown.dev/record").and_then(|text| serde_json::from_str(text).ok());
-            provider_id.ends_with(&action.instance) && record.is_some_and(|r| interruptions(&r).any(|told| told.is_of(action)))
-        };
-        writes.into_iter().find(|e| names_it(&e.fact)).map(|e| e.by.clone())
+        let mut pages = self.pages_of(&action.instance).filter(|page| page.at >= action.started);
+        pages.find(|page| page.told.iter().any(|told| told.is_of(action))).map(|page| page.by.clone())
     }
 }

@@ -10,7 +10,7 @@ use sundown::{
     },
 };
 
-use super::tools::continuing_hook;
+use super::{logs::Logs, tools::continuing_hook};
 use crate::harness::{Replica, Stage};
 
 /// A group with a hook, and an instance of it that two Nodes of these names claim. Each has a pod; that of the first takes a
@@ -80,6 +80,7 @@ async fn the_node_that_ec2_confirms_is_drained_and_the_others_are_only_cordoned(
 
 #[tokio::test(start_paused = true)]
 async fn nodes_of_which_ec2_confirms_none_are_all_drained_and_the_hook_waits_for_the_last() {
+    let logs = Logs::keep();
     let (stage, sundown, id) = claimed(1202, ["left", "right"]).await;
     stage.until(15, "both are cordoned", || is_cordoned(&stage, "left") && is_cordoned(&stage, "right")).await;
     stage.until(10, "one is empty", || !is_there(&stage, "quick")).await;
@@ -92,6 +93,9 @@ async fn nodes_of_which_ec2_confirms_none_are_all_drained_and_the_hook_waits_for
     let said = warnings(&stage);
     assert_eq!(said.len(), 2, "on both nodes: {said:?}");
     assert!(said.iter().all(|said| said.contains("EC2 confirms none of them")), "{said:?}");
+    let lines = logs.with(&["WARN", "Several nodes claim"]);
+    let is_list = |line: &String| line.contains(r#"others=["left"]"#) || line.contains(r#"others=["right"]"#);
+    assert!(!lines.is_empty() && lines.iter().all(is_list), "a list: {lines:?}");
     sundown.stop().await;
     stage.end();
 }

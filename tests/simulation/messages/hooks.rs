@@ -93,7 +93,8 @@ fn events_of(stage: &Stage, reason: &str) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_hooks_that_are_completed_by_default_are_named_in_an_event() {
+async fn several_hooks_that_are_completed_by_default_are_named_in_an_event_and_listed_in_the_log() {
+    let logs = Logs::keep();
     let stage = Stage::new(591);
     let instances = group(&stage, 3, &[continuing_hook("log-backup", 600), continuing_hook("drain", 600)]);
     stage.shop(6);
@@ -105,6 +106,8 @@ async fn several_hooks_that_are_completed_by_default_are_named_in_an_event() {
     stage.until(120, "all are completed", || instances[..2].iter().all(done)).await;
     stage.pass(10).await;
     assert_eq!(events_of(&stage, "SeveralHooks"), 1, "once for a group");
+    let lines = logs.with(&["WARN", r#"hooks=["drain", "log-backup"]"#]);
+    assert_eq!(lines.len(), 1, "a list: {lines:?}");
     sundown.stop().await;
     stage.end();
 }
@@ -192,7 +195,7 @@ async fn the_hook_of_amazon_eks_is_ours_when_somebody_names_it() {
     stage.until(120, "it is completed", || completed_by_us(&stage, &instances[0], "Terminate-LC-Hook")).await;
     assert_eq!(foreign(&sundown, "terminate-hook"), 0.0);
     sundown.stop().await;
-    stage.end_except(&[Rule::Strangers], "a flag makes the hook of EKS ours");
+    stage.end_except(&[Rule::Strangers, Rule::Causes], "a flag makes the hook of EKS ours");
 }
 
 /// A group with a launch hook that aborts the launch when nobody answers, and one more instance in it.

@@ -69,6 +69,25 @@ async fn a_message_for_another_cluster_is_there_for_it_within_two_seconds_and_is
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_sundown_does_not_deal_with_or_understand_is_there_for_others_within_two_seconds() {
+    for (seed, is_event) in [(144, true), (145, false)] {
+        let stage = Stage::new(seed);
+        stage.group(1, 300);
+        let sundown = stage.settled(&["--shared-queue"]).await;
+        let event = bodies::event("my.app", "Something", &stage.now(), &json!({}));
+        stage.send(if is_event { &event } else { "a body of another tool" });
+        let message = || stage.world.aws.queue(stage.world.queue()).unwrap().messages.pop().unwrap();
+        stage.until(2, "it was received", || message().receive_count > 0).await;
+        stage.until(2, "another reader could receive it", || message().receive_count > 1 || message().hidden_until.is_none()).await;
+        stage.pass(300).await;
+        let count = message().receive_count;
+        assert!((8..=12).contains(&count), "received {count} times in five minutes");
+        sundown.stop().await;
+        stage.end();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_shared_queue_without_a_cluster_name_leaves_what_is_unknown_to_others_at_once() {
     let stage = Stage::new(141);
     stage.group(2, 300);

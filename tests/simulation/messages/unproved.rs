@@ -351,3 +351,25 @@ fn without_record(stage: &Stage, node: &str) {
     let delete = |node: &mut serde_json::Value| drop(node["metadata"]["annotations"].as_object_mut().unwrap().remove("sundown.dev/record"));
     assert!(stage.world.kube.edit("nodes", "", node, delete));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_proved_while_its_patch_fails_is_not_taken_on_as_unproved() {
+    let stage = Stage::new(139);
+    let instances = stage.group(1, 60);
+    let url = stage.queue_for("in", []);
+    stage.queue_for("actions", [EventKind::TerminateAction]);
+    let sundown = stage.settled(&["--queue-url", &url]).await;
+    let error = KubeFault::Status { code: 500, reason: "InternalError".to_owned(), message: "from the test".to_owned(), retry_after: None };
+    let fails = stage.world.kube.inject(Rule::always(Match::of("patch", "nodes"), error));
+    stage.world.aws.terminate(&instances[0], true);
+    // Stale as long as its hook is not described, and then it is not, until the PATCH has failed for a while.
+    let mut body: serde_json::Value = serde_json::from_str(&stage.bodies_in("actions")[0]).unwrap();
+    body["time"] = stage.ago(40).into();
+    stage.world.aws.send_event("in", &body.to_string());
+    stage.pass(40).await;
+    stage.world.kube.lift(fails);
+    stage.until(15, "it is taken on", || stage.record(&instances[0]).is_some()).await;
+    assert_eq!(stage.record(&instances[0]).unwrap()["interruptions"][0]["stale"], serde_json::Value::Null, "a heartbeat had proved it");
+    sundown.stop().await;
+    stage.end();
+}

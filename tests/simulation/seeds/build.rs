@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use sundown::sim::{
     aws::{Disorder, GroupSpec, HookResult, HookSpec},
-    kube::{BudgetSpec, PodShape, PodSpec, PodState, Workload},
+    kube::{BudgetSpec, NodeSpec, PodShape, PodSpec, PodState, Workload},
 };
 
 use super::plan::{Budget, Group, Load, LoadKind, Loose, Plan};
@@ -13,7 +13,7 @@ use crate::{harness::Stage, judge::Belongs};
 
 pub fn build(stage: &Stage, plan: &Plan) {
     let (dup, reorder, forget) = plan.disorder;
-    stage.world.aws.disorder(stage.world.queue(), Disorder { duplicate: dup, reorder, forget_delete: forget, partial: 0.0 });
+    stage.world.aws.disorder(stage.world.queue(), Disorder { duplicate: dup, reorder, forget_delete: forget, partial: plan.partial });
     for group in &plan.groups {
         add_group(stage, group);
     }
@@ -21,8 +21,17 @@ pub fn build(stage: &Stage, plan: &Plan) {
         add_load(stage, load);
     }
     let nodes: Vec<String> = stage.world.nodes().into_values().collect();
+    let instances: Vec<String> = stage.world.nodes().into_keys().collect();
+    for (i, pick) in plan.claimed_twice.iter().enumerate() {
+        // EC2 knows the name of the other Node.
+        let instance = &instances[pick % instances.len()];
+        stage.world.kube.add_node(&NodeSpec::named(format!("claims-{i}")).instance(instance.clone()));
+    }
     for (i, (pick, kind)) in plan.loose.iter().enumerate() {
         stage.world.kube.add_pod(&loose(&nodes[pick % nodes.len()], i, *kind));
+        if *kind == Loose::ComesBack {
+            stage.world.kube.put_back("loose", &format!("agent-{i}"));
+        }
     }
 }
 
@@ -107,6 +116,7 @@ fn loose(node: &str, i: usize, kind: Loose) -> PodSpec {
             named("tolerant").shape(PodShape { tolerations, ..shape() })
         }
         Loose::ToleratesAll => named("brave").shape(PodShape { tolerations: vec![json!({ "operator": "Exists" })], ..shape() }),
+        Loose::ComesBack => named("agent").owner("apps.kruise.io/v1alpha1", "DaemonSet", &format!("agent-{i}")),
         Loose::Unready => named("unready").state(PodState::NotReady).shape(PodShape { never_ready: true, ..shape() }),
     }
 }

@@ -11,12 +11,13 @@ use sundown::sim::kube::{Fault as KubeFault, Match};
 use super::{
     phases::{Phase, Phases},
     plan::{Act, Plan},
+    second,
 };
 use crate::judge::Evidence;
 
 /// Plans that are drawn, and not played, to find out which faults there are: a fault that never
 /// struck has a row of zeros.
-const DRAWN: std::ops::Range<u64> = 0..1_000;
+const DRAWN: [std::ops::Range<u64>; 2] = [0..1_000, second::FIRST..second::FIRST + 1_000];
 
 /// How often a fault struck: in all, and in each phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -69,7 +70,7 @@ impl Coverage {
     /// With a row of zeros for what can be drawn and was not.
     fn with_zeros(&self) -> Self {
         let mut all = self.clone();
-        for plan in DRAWN.map(Plan::of) {
+        for plan in DRAWN.into_iter().flatten().map(Plan::of) {
             for name in plan.acts.iter().flat_map(|(_, act)| names(act)) {
                 all.faults.entry(name).or_default();
             }
@@ -133,6 +134,19 @@ fn names(act: &Act) -> Vec<String> {
             };
             vec![fault, format!("Kube, request {}", request(matching))]
         }
+        Act::KubeOfOne { matching, .. } => {
+            vec!["Kube, of one replica".to_owned(), format!("Kube, request {}", request(matching))]
+        }
+        Act::Partition { aws, kube, .. } => {
+            let from = match (aws, kube) {
+                (true, true) => "both",
+                (true, false) => "AWS",
+                _ => "Kubernetes",
+            };
+            vec![format!("Partition of one replica from {from}")]
+        }
+        Act::SilentWatch { resource, .. } => vec![format!("SilentWatch of {resource}")],
+        Act::Webhook { answer, .. } => vec![format!("Webhook {answer:?}")],
         other => vec![variant(other)],
     }
 }
@@ -168,6 +182,10 @@ fn features(plan: &Plan) -> BTreeSet<String> {
         all.extend(has.iter().filter(|(_, has)| *has).map(|(name, _)| (*name).to_owned()));
     }
     let has = [
+        ("clocks of replicas that differ", plan.clocks.iter().any(|ahead| *ahead != 0)),
+        ("two Nodes that claim one instance", !plan.claimed_twice.is_empty()),
+        ("replicas on nodes that may drain", plan.on_nodes),
+        ("a queue that gives few messages at once", plan.partial > 0.0),
         ("a queue that duplicates and reorders", plan.disorder != (0.0, 0.0, 0.0)),
         ("kubelets that write status", plan.busy_kubelets),
         ("no fault", plan.is_calm()),

@@ -1,27 +1,33 @@
 //! Random worlds in which random things happen and go wrong, each from a seed, judged by rules that share no code with the service.
 //!
-//! `SUNDOWN_SEEDS=N` runs so many seeds instead of the usual ones (from `SUNDOWN_FIRST_SEED` on), `SUNDOWN_SEED=S` one alone and prints
+//! `SUNDOWN_SEEDS=N` runs so many seeds instead of the usual ones (with `SUNDOWN_FIRST_SEED`: these alone, from there on), `SUNDOWN_SEED=S` one alone and prints
 //! its plan and its timeline; with `SUNDOWN_LOG=info` what the service says of itself too. `tests/simulate-many` plays many more in the release
 //! profile.
 
 mod build;
 mod coverage;
+mod draw;
+mod faults;
+pub mod kill;
 #[cfg(test)]
 mod once_failed;
 mod people;
 mod phases;
 mod plan;
 mod play;
+mod replicas;
 pub mod runner;
+mod second;
 #[cfg(test)]
 mod usual;
 
 use self::plan::Plan;
-use crate::judge::{Evidence, judge, story};
+use crate::judge::{Evidence, judge, timeline};
 
 /// Plays the world of a seed on a runtime of its own.
 pub fn play_seed(seed: u64) -> Evidence {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    // Everything happens in this process: without sockets, no step of the time asks the kernel for any.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(play::play(&Plan::of(seed)))
 }
 
@@ -32,7 +38,7 @@ pub fn replay(seed: u64) -> Vec<String> {
         sundown::observe::logs::init(&filter, sundown::observe::LogFormat::Json).unwrap();
     }
     let evidence = play_seed(seed);
-    println!("{:#?}\n{}", Plan::of(seed), story::timeline(&evidence));
+    println!("{:#?}\n{}", Plan::of(seed), timeline::timeline(&evidence));
     let broken = judge(&evidence);
     if broken.is_empty() {
         println!("seed {seed} breaks no promise");

@@ -125,7 +125,7 @@ impl Play<'_> {
     }
 
     /// A node of ours; one that is drained, if there is any.
-    fn busy_node(&self, pick: usize) -> Option<String> {
+    pub(super) fn busy_node(&self, pick: usize) -> Option<String> {
         let ours: BTreeSet<&str> = self.plan.groups.iter().filter(|g| g.belongs == Belongs::Us).map(|g| g.name.as_str()).collect();
         let nodes = self.stage.world.kube.objects("nodes");
         let is_ours = |n: &&Value| n["metadata"]["labels"]["eks.amazonaws.com/nodegroup"].as_str().is_some_and(|g| ours.contains(g));

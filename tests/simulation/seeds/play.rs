@@ -2,14 +2,15 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use jiff::Timestamp;
 use serde_json::json;
 use sundown::sim::{
-    WorldSettings,
-    aws::{Call, FaultRule, How, InstanceChange, SpotAction, State},
+    Passage, Tripwire, WorldSettings,
+    aws::{Call, FaultRule, How, InstanceChange, QueueSettings, SpotAction, State},
     kube::{Match, Request, Rule, RuleId},
 };
 use tokio::{sync::mpsc::UnboundedReceiver, task::JoinHandle};
@@ -35,26 +36,41 @@ pub(super) enum Todo {
     Resume(String),
     ResumeAll,
     KubeletBack(String),
+    Reconnect(String),
+    NoWebhook(Option<RuleId>),
+    Schedule,
+    Queue(QueueSettings),
+    Relabel(String, u64),
 }
 
 pub(super) struct Play<'a> {
     pub(super) plan: &'a Plan,
     pub(super) stage: Stage,
-    replicas: Vec<Option<Replica>>,
+    pub(super) replicas: Vec<Option<Replica>>,
     /// Those that were told to stop.
     parting: Vec<JoinHandle<()>>,
-    starts: usize,
+    pub(super) starts: usize,
     todo: BTreeMap<(Timestamp, usize), Todo>,
     count: usize,
     changed: UnboundedReceiver<InstanceChange>,
     pub(super) leases_deleted: Vec<Timestamp>,
     pub(super) evidence: Evidence,
+    pub(super) tripwire: Tripwire,
+    /// When the process that the plan kills has died, and whose replica's next one has not been ordered.
+    pub(super) death: Arc<Mutex<Option<(usize, Timestamp)>>>,
 }
 
 /// The longest that a run may take to come to rest.
 const LIMIT: Duration = Duration::from_secs(3600);
+/// So many looks in a row must find everything at rest. The looks are at most a second apart.
+const CALM_LOOKS: u64 = 10;
 
 pub async fn play(plan: &Plan) -> Evidence {
+    play_and_count(plan).await.0
+}
+
+/// Plays it, and brings back the calls of the process that the plan names, too.
+pub async fn play_and_count(plan: &Plan) -> (Evidence, Vec<Passage>) {
     let mut settings = WorldSettings::seeded(plan.seed);
     settings.kube.timing.node_status = plan.busy_kubelets.then(|| Duration::from_secs(10));
     let stage = Stage::with(settings);
@@ -71,14 +87,18 @@ pub async fn play(plan: &Plan) -> Evidence {
         requests: Vec::new(),
         calls: Vec::new(),
         actions: Vec::new(),
+        messages: Vec::new(),
         deletions: Vec::new(),
         events: BTreeSet::new(),
         changes: Vec::new(),
         nodes: BTreeMap::new(),
         groups: BTreeMap::new(),
-        excuses: Vec::new(),
+        disturbances: Vec::new(),
+        ends: Vec::new(),
         frozen: Vec::new(),
         pauses: Vec::new(),
+        queue_away: Vec::new(),
+        evictions_hang: Vec::new(),
         hands: Vec::new(),
         acts: plan.acts.iter().map(|(at, act)| (begun + Duration::from_millis(20_000 + at), format!("{act:?}"))).collect(),
         panics: 0,
@@ -98,15 +118,22 @@ pub async fn play(plan: &Plan) -> Evidence {
         changed,
         leases_deleted: Vec::new(),
         evidence,
+        tripwire: Tripwire::default(),
+        death: Arc::default(),
     };
-    for replica in 0..plan.replicas {
-        play.start(replica);
+    play.stage.world.aws.tripwire(&play.tripwire);
+    play.stage.world.kube.tripwire(&play.tripwire);
+    play.start(0);
+    for replica in 1..plan.replicas {
+        // Where one is killed it must be known who leads: the first one.
+        if plan.kill.is_some() { play.after(5, Todo::Start(replica)) } else { play.start(replica) }
     }
     for (at, act) in &plan.acts {
         play.then(begun + Duration::from_millis(20_000 + at), Todo::Act(act.clone()));
     }
     play.come_to_rest().await;
-    play.bring_in().await
+    let calls = play.tripwire.calls();
+    (play.bring_in().await, calls)
 }
 
 impl Play<'_> {
@@ -114,7 +141,7 @@ impl Play<'_> {
         self.stage.clock.now()
     }
 
-    fn then(&mut self, at: Timestamp, todo: Todo) {
+    pub(super) fn then(&mut self, at: Timestamp, todo: Todo) {
         self.count += 1;
         self.todo.insert((at, self.count), todo);
     }
@@ -124,19 +151,9 @@ impl Play<'_> {
         self.then(at, todo);
     }
 
-    fn excuse(&mut self, seconds: u64) {
+    pub(super) fn queue_is_away(&mut self, seconds: u64) {
         let now = self.now();
-        self.evidence.excuses.push((now, now + Duration::from_secs(seconds)));
-    }
-
-    fn start(&mut self, replica: usize) {
-        if self.replicas[replica].is_none() {
-            self.starts += 1;
-            let now = self.now();
-            self.evidence.lives.push((replica, now, None));
-            let flags: Vec<&str> = self.plan.flags.iter().map(String::as_str).collect();
-            self.replicas[replica] = Some(self.stage.start(&format!("sundown-{replica}-{}", self.starts), &flags));
-        }
+        self.evidence.queue_away.push((now, now + Duration::from_secs(seconds)));
     }
 
     /// Lets everything happen, then waits until nothing is left to do.
@@ -146,7 +163,9 @@ impl Play<'_> {
         // The last reclaim takes two minutes, and half a minute later its group sees it.
         let last = self.plan.acts.last().map_or(0, |(at, _)| *at);
         let settled = self.evidence.begun + Duration::from_millis(20_000 + last + 175_000);
-        while calm < 10 || self.now() < settled {
+        // Looks before this time cannot decide when the run ends.
+        let counted = (settled - Duration::from_secs(CALM_LOOKS + 5)).min(end);
+        while calm < CALM_LOOKS || self.now() < settled {
             let next = self.todo.first_key_value().map(|((at, _), _)| *at);
             let look = self.now() + Duration::from_secs(1);
             self.stage.clock.sleep_until(next.map_or(look, |n| n.min(look))).await;
@@ -157,6 +176,9 @@ impl Play<'_> {
                 self.perform(todo);
             }
             self.look();
+            if self.now() < counted {
+                continue;
+            }
             let restless = if self.todo.is_empty() { self.restless() } else { vec!["more is to come".to_owned()] };
             calm = if restless.is_empty() { calm + 1 } else { 0 };
             if self.now() > end {
@@ -168,12 +190,14 @@ impl Play<'_> {
 
     /// Remembers what is forgotten later.
     fn look(&mut self) {
-        self.evidence.nodes.extend(self.stage.world.nodes());
-        for instance in self.stage.world.aws.instances() {
-            if let Some(group) = instance.group {
-                self.evidence.groups.insert(instance.id, group);
+        self.note_death();
+        let Evidence { nodes, groups, .. } = &mut self.evidence;
+        self.stage.world.each_node(|instance, node| remember(nodes, instance, node));
+        self.stage.world.aws.each_instance(|instance| {
+            if let Some(group) = &instance.group {
+                remember(groups, &instance.id, group);
             }
-        }
+        });
         while let Ok(change) = self.changed.try_recv() {
             self.evidence.changes.push(change);
         }
@@ -185,9 +209,9 @@ impl Play<'_> {
         all.extend(
             world.aws.actions().iter().filter(|a| a.end.is_none()).map(|a| format!("the action {}/{} of {} is open", a.group, a.hook, a.instance)),
         );
-        let queue = world.aws.queue(world.queue()).unwrap();
-        all.extend(queue.messages.iter().filter(|m| !self.is_garbage(&m.body)).map(|m| format!("a message waits: {}", m.body)));
-        all.extend(world.kube.collect("nodes", |node| {
+        let messages = world.aws.queue(world.queue()).map(|queue| queue.messages).unwrap_or_default();
+        all.extend(messages.iter().filter(|m| !self.is_garbage(&m.body)).map(|m| format!("a message waits: {}", m.body)));
+        all.extend(world.kube.collect("nodes", |node, _| {
             let record = record(node).filter(|r| r["released"].is_null())?;
             Some(format!("the record of {} is open: {record:?}", node["metadata"]["name"]))
         }));
@@ -203,20 +227,22 @@ impl Play<'_> {
             ended.await.unwrap();
         }
         self.look();
-        let before = (self.stage.world.kube.requests().len(), self.stage.world.aws.calls().len());
+        let before = (self.stage.world.kube.request_count(), self.stage.world.aws.call_count());
         self.stage.pass(60).await;
-        let quiet = |r: &&Request| r.resource == "leases" || r.verb == "watch" || r.resource == "events";
-        let idle = self.stage.world.kube.requests()[before.0..].iter().filter(|r| !quiet(r)).count();
-        let poll = |c: &&Call| c.api.starts_with("sqs:");
-        self.evidence.idle = idle + self.stage.world.aws.calls()[before.1..].iter().filter(|c| !poll(c)).count();
         self.forget_pauses();
         let world = &self.stage.world;
         self.evidence.ended = self.stage.clock.now();
         self.evidence.entries = world.kube.journal();
         self.evidence.requests = world.kube.requests();
         self.evidence.calls = world.aws.calls();
+        let quiet = |r: &&Request| r.resource == "leases" || r.verb == "watch" || r.resource == "events";
+        let idle = self.evidence.requests[before.0..].iter().filter(|r| !quiet(r)).count();
+        let poll = |c: &&Call| c.api.starts_with("sqs:");
+        self.evidence.idle = idle + self.evidence.calls[before.1..].iter().filter(|c| !poll(c)).count();
         self.evidence.actions = world.aws.actions();
+        self.evidence.messages = world.aws.messages();
         self.evidence.deletions = world.aws.deletions();
+        self.evidence.disturbances = self.stage.disturbances();
         self.evidence.events = self.stage.events();
         for replica in self.replicas.into_iter().flatten() {
             replica.stop().await;
@@ -251,13 +277,11 @@ impl Play<'_> {
                 self.hand(&node, "back");
                 kube.kubelet_back(&node);
             }
+            fault => self.end_fault(fault),
         }
     }
 
     fn act(&mut self, act: &Act) {
-        if let Some(seconds) = act.trouble() {
-            self.excuse(seconds);
-        }
         let world = self.stage.world.clone();
         let (aws, kube) = (&world.aws, &world.kube);
         let now = self.now();
@@ -316,9 +340,7 @@ impl Play<'_> {
             Act::Kill { replica, down } | Act::Term { replica, down } => {
                 let replica = replica % self.replicas.len();
                 if let Some(process) = self.replicas[replica].take() {
-                    for (_, _, end) in self.evidence.lives.iter_mut().filter(|(r, _, end)| *r == replica && end.is_none()) {
-                        *end = Some(now);
-                    }
+                    self.end_life(replica, now);
                     if matches!(act, Act::Kill { .. }) {
                         process.kill();
                     } else {
@@ -341,7 +363,14 @@ impl Play<'_> {
                     l["spec"]["renewTime"] = json!(time);
                 });
             }
-            person => self.person(person),
+            person if person.is_by_a_person() => self.person(person),
+            fault => self.fault(fault),
         }
+    }
+}
+
+fn remember(known: &mut BTreeMap<String, String>, key: &str, value: &str) {
+    if known.get(key).is_none_or(|before| before != value) {
+        known.insert(key.to_owned(), value.to_owned());
     }
 }

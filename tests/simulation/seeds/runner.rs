@@ -18,7 +18,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{coverage::Coverage, plan::Plan, play_seed};
-use crate::judge::{Evidence, judge};
+use crate::judge::{Evidence, Ruling, promises::Tally, verdict};
 
 /// A life that takes this long gets a warning: paused time stands still while a task spins.
 const SLOW: Duration = Duration::from_secs(120);
@@ -45,6 +45,8 @@ pub struct Summary {
     /// The promises that each failed seed broke.
     pub failures: BTreeMap<u64, Vec<String>>,
     pub coverage: Coverage,
+    /// How often each promise was judged, and how often excused.
+    pub tally: Tally,
     /// A hash of everything that happened in each life, where hashes were ordered.
     pub hashes: BTreeMap<u64, u64>,
 }
@@ -54,6 +56,7 @@ struct Outcome {
     seed: u64,
     broken: Vec<String>,
     coverage: Coverage,
+    tally: Tally,
     hash: Option<u64>,
 }
 
@@ -107,6 +110,7 @@ fn work(seeds: &Mutex<std::vec::IntoIter<u64>>, slot: &Slot, orders: Orders, res
             seed,
             broken: vec![format!("a panic: {}", message(panic.as_ref()))],
             coverage: Coverage::default(),
+            tally: Tally::default(),
             hash: None,
         });
         if results.send(outcome).is_err() {
@@ -117,9 +121,9 @@ fn work(seeds: &Mutex<std::vec::IntoIter<u64>>, slot: &Slot, orders: Orders, res
 
 fn outcome(seed: u64, orders: Orders) -> Outcome {
     let evidence = play_seed(seed);
-    let broken = judge(&evidence);
+    let Ruling { broken, tally } = verdict(&evidence);
     let hash = orders.hashes.then(|| hash(&evidence, &broken));
-    Outcome { seed, broken, coverage: Coverage::of(&Plan::of(seed), &evidence), hash }
+    Outcome { seed, broken, coverage: Coverage::of(&Plan::of(seed), &evidence), tally, hash }
 }
 
 /// Adds up what the workers send, until the last one has ended.
@@ -164,6 +168,7 @@ impl Summary {
     fn add(&mut self, outcome: Outcome) {
         self.lives += 1;
         self.coverage.add(&outcome.coverage);
+        self.tally.add(&outcome.tally);
         if let Some(hash) = outcome.hash {
             self.hashes.insert(outcome.seed, hash);
         }
@@ -178,6 +183,12 @@ impl Summary {
         self.lives as f64 / self.took.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
+    /// A line for each life: its seed and its hash.
+    pub fn hash_lines(&self) -> String {
+        let lines: Vec<String> = self.hashes.iter().map(|(seed, hash)| format!("{seed} {hash:016x}\n")).collect();
+        lines.concat()
+    }
+
     /// The same as the text, for programs.
     pub fn json(&self) -> Value {
         json!({
@@ -186,6 +197,7 @@ impl Summary {
             "lives_per_second": self.rate(),
             "failures": self.failures.iter().map(|(seed, broken)| json!({ "seed": seed, "broken": broken })).collect::<Vec<_>>(),
             "coverage": self.coverage.json(),
+            "promises": self.tally.json(),
         })
     }
 }
@@ -194,7 +206,7 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (lives, seconds, rate) = (self.lives, self.took.as_secs_f64(), self.rate());
         writeln!(f, "{lives} lives in {seconds:.1} s, {rate:.1} a second\n")?;
-        writeln!(f, "{}", self.coverage)?;
+        writeln!(f, "{}\n{}", self.coverage, self.tally)?;
         if self.failures.is_empty() {
             return writeln!(f, "No life broke a promise.");
         }

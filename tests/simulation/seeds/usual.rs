@@ -5,6 +5,7 @@ use std::{
     fmt::Write as _,
     io::Write as _,
     num::NonZero,
+    ops::Range,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -13,10 +14,13 @@ use super::{
     plan::Plan,
     play_seed, replay,
     runner::{Orders, play_all},
+    second,
 };
 
 /// How many seeds every run plays, from 1 on, unless `SUNDOWN_SEEDS` says otherwise.
 const USUAL: u64 = 40;
+/// Every run plays these too: worlds with what the second stream draws.
+const SECOND: Range<u64> = second::FIRST + 1..second::FIRST + 61;
 
 fn variable(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
@@ -41,28 +45,41 @@ fn whatever_happens_in_a_random_world_the_promises_are_kept() {
         assert!(broken.is_empty(), "seed {seed} breaks:\n{}", broken.join("\n"));
         return;
     }
-    let first = variable("SUNDOWN_FIRST_SEED").unwrap_or(1);
-    let fixed = first..first + variable("SUNDOWN_SEEDS").unwrap_or(USUAL);
+    let only_from = variable("SUNDOWN_FIRST_SEED");
+    let first = only_from.unwrap_or(1);
+    let fixed_count = variable("SUNDOWN_SEEDS").unwrap_or(USUAL);
+    let fixed = first..first + fixed_count;
     let first_new = variable("SUNDOWN_FIRST_NEW_SEED").unwrap_or_else(new_seed);
     let count_new = variable("SUNDOWN_NEW_SEEDS").unwrap_or(0);
     let new = first_new..first_new + count_new;
-    let mut what = format!("from {first} to {}, {} that once failed", fixed.end - 1, ONCE_FAILED.len());
+    let mut what = format!("from {first} to {}", fixed.end - 1);
+    let mut seeds: BTreeSet<u64> = fixed.chain(new.clone()).collect();
+    if only_from.is_none() {
+        write!(what, ", from {} to {}", SECOND.start, SECOND.end - 1).unwrap();
+        write!(what, ", {} that once failed", ONCE_FAILED.len()).unwrap();
+        seeds.extend(SECOND);
+        seeds.extend(ONCE_FAILED.iter().map(|(seed, _)| *seed));
+    }
     if count_new > 0 {
         write!(what, ", {count_new} never played before").unwrap();
         report(&format!("again: SUNDOWN_NEW_SEEDS={count_new} SUNDOWN_FIRST_NEW_SEED={first_new}"));
     }
-    let once_failed = ONCE_FAILED.iter().map(|(seed, _)| *seed);
-    let seeds: BTreeSet<u64> = fixed.chain(once_failed).chain(new).collect();
     let expected = seeds.len();
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let orders = Orders { threads, hashes: false, progress: false };
+    let hashes = std::env::var("SUNDOWN_HASHES").ok();
+    let orders = Orders { threads, hashes: hashes.is_some(), progress: false };
     let summary = play_all(seeds.into_iter().collect(), orders);
+    if let Some(file) = hashes {
+        std::fs::write(file, summary.hash_lines()).unwrap();
+    }
     // tests/run reads this line.
     report(&format!("played: {} seeds ({what})", summary.lives));
-    if count_new > 0 {
-        report(&summary.to_string());
-    }
+    report(&if count_new > 0 { summary.to_string() } else { summary.tally.to_string() });
     assert_eq!(summary.lives, expected);
+    // Fewer seeds say too little of shares.
+    if only_from.is_none() && fixed_count >= USUAL {
+        assert_eq!(summary.tally.below_the_floor(), Vec::<String>::new());
+    }
     let again = "SUNDOWN_SEED=N cargo test --test simulation seeds:: -- --nocapture";
     assert!(summary.failures.is_empty(), "{summary}\nor, in this profile: {again}");
 }

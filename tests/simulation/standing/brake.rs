@@ -2,7 +2,10 @@
 
 use sundown::{
     cluster::lease::{LeasePlace, set_paused},
-    sim::aws::SpotAction,
+    sim::{
+        aws::SpotAction,
+        kube::{Fault, Match, Rule as Fails},
+    },
 };
 
 use super::gaps;
@@ -159,6 +162,24 @@ async fn any_other_released_node_is_put_back_as_it_was() {
     stage.pass(200).await;
     assert_eq!(stage.removals(), [], "nothing was evicted before or after");
     assert_eq!(sundown.metric("records_total{event=\"put_back\"}"), 2.0);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_released_before_its_pods_are_listed_is_not_said_to_be_drained() {
+    let stage = Stage::new(1_307);
+    let instance = stage.spot_group(3).remove(0);
+    stage.slow_pod(&instance, "slow", 10);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    stage.world.kube.inject(Fails::always(Match::of("list", "pods"), Fault::Hang));
+    stage.spot_warning(&instance, "spot");
+    stage.until(5, "it is cordoned", || has_taint(&stage, &instance)).await;
+    stage.annotate(&instance, RELEASE, Some("true"));
+    stage.until(5, "it is put back", || !has_taint(&stage, &instance)).await;
+    stage.pass(3).await;
+    let said: Vec<_> = stage.events().into_iter().map(|event| event.reason).collect();
+    assert!(said.contains(&"DrainEnded".to_owned()) && !said.contains(&"Drained".to_owned()), "{said:?}");
     sundown.stop().await;
     stage.end();
 }

@@ -3,7 +3,7 @@
 use sundown::{
     controller::Clock,
     domain::{Moment, MomentExt},
-    sim::kube::{Entry, Fact},
+    sim::kube::{Entry, Fact, PodShape, PodSpec},
 };
 
 use super::{hook, leaders::follow, s};
@@ -66,6 +66,29 @@ async fn a_measurement_of_awss_clock_that_changes_forces_nothing_at_once() {
     stage.pass(60).await;
     let forced = forced_after(&stage, measured);
     assert!(forced.len() == 1 && (8.0..25.0).contains(&forced[0]), "{forced:?} s after it was measured");
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_ahead_of_the_api_servers_makes_no_new_pod_old_and_no_pod_stuck() {
+    let stage = Stage::new(1412);
+    let instance = stage.group(2, 300).remove(0);
+    let node = stage.world.node_of(&instance).unwrap();
+    let stops_after = |seconds| PodShape { grace: Some(s(seconds)), stop: Some(s(seconds)), ..PodShape::default() };
+    let agent = PodSpec::on(node.clone(), "shop", "agent").owner("apps.kruise.io/v1alpha1", "DaemonSet", "agent");
+    stage.world.kube.add_pod(&agent.shape(stops_after(1)).label("app", "agent"));
+    stage.world.kube.put_back("shop", "agent");
+    stage.world.kube.add_pod(&PodSpec::on(node, "shop", "slow").shape(stops_after(25)));
+    let sundown = stage.start_with_clock("sundown-0", &[], Clock::starting_at(stage.clock.now().plus(s(90))));
+    follow(&stage, 10, &sundown).await;
+    stage.pass(5).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.until(60, "it is drained", || stage.actions(&instance).iter().all(|a| a.end.is_some())).await;
+    let evicted = stage.removals().iter().filter(|(pod, ..)| pod.starts_with("agent")).count();
+    assert!((4..=6).contains(&evicted), "{evicted}");
+    let stuck: Vec<_> = stage.events().into_iter().filter(|e| e.reason == "Blocked").collect();
+    assert!(stuck.is_empty(), "{stuck:?}");
     sundown.stop().await;
     stage.end();
 }

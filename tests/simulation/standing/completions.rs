@@ -182,6 +182,29 @@ async fn a_completion_that_waits_for_logs_is_sent_at_once_when_there_is_nothing_
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_interruption_that_joins_after_the_drain_is_not_logged_as_a_drain() {
+    let logs = Logs::keep();
+    let stage = Stage::new(443);
+    let instance = stage.group(2, 300).remove(0);
+    stage.slow_pod(&instance, "slow", 10);
+    let sundown = stage.lead("sundown-0", &["--complete-delay", "90s"]).await;
+    stage.world.aws.terminate(&instance, true);
+    let node = stage.name_of(&instance);
+    stage.until(60, "the node is drained", || sundown.drain(&node).is_some_and(|d| d.drained.is_some())).await;
+    let deadlines = || logs.with(&["The drain's deadline"]).len();
+    let before = deadlines();
+    assert_eq!((logs.with(&["cordoned, draining"]).len(), logs.with(&["Drain ended"]).len()), (1, 1));
+    stage.world.aws.state_change_event(&instance, State::ShuttingDown);
+    stage.until(20, "it has joined", || logs.with(&["Interruption accepted"]).len() == 2).await;
+    stage.pass(5).await;
+    assert_eq!(logs.with(&["Interruption accepted: the drain of its node is over, and the release is under way."]).len(), 1);
+    assert_eq!((logs.with(&["cordoned, draining"]).len(), deadlines()), (1, before));
+    stage.until(120, "it is completed", || stage.is_over(&instance)).await;
+    sundown.stop().await;
+    stage.end();
+}
+
 /// Standbys see Nodes go, and hear nothing of what their leader completes.
 #[tokio::test(start_paused = true)]
 async fn a_new_leader_does_not_speak_of_nodes_that_went_and_owed_nothing() {

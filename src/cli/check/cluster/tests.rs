@@ -59,6 +59,11 @@ fn whoever_else_reads_our_queue_is_found() {
         let found = judge_pods(&own, std::slice::from_ref(&pod));
         found.into_iter().map(|f| (f.point, f.about, f.answer, f.needed)).collect::<Vec<_>>()
     };
+    for (pods, expected) in [(1, "the only pod is not known"), (2, "none of 2 pods is known")] {
+        let idle = vec![pod("web-0", "StatefulSet", "nginx", &[]); pods];
+        let found = judge_pods(&own, &idle);
+        assert!(found.first().is_some_and(|finding| finding.says.starts_with(expected)), "{found:?}");
+    }
     let none = ("handlers", String::new(), Answer::Yes, true);
     let robs = |workload: &str| vec![("handlers", workload.to_owned(), Answer::No, true)];
     let ours = pod("sundown-5c9-abc", "ReplicaSet", "sundown:1", &[("SUNDOWN_QUEUE_URL", QUEUE)]);

@@ -10,10 +10,16 @@ use super::{
     store::Queue,
     wire::{find, no_such_queue, queue_name, read},
 };
-use crate::sim::aws::{
-    answer::{ApiError, Asked},
-    state::State,
+use crate::{
+    domain::{Moment, MomentExt},
+    sim::aws::{
+        answer::{ApiError, Asked},
+        state::State,
+    },
 };
+
+/// For this long after a queue was deleted there can be no other of its name (SQS API reference, `CreateQueue`, `QueueDeletedRecently`).
+const NAME_IS_TAKEN: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
@@ -25,7 +31,7 @@ struct Request {
     attribute_names: Vec<String>,
 }
 
-pub(super) fn handle(state: &mut State, asked: &Asked) -> Result<String, ApiError> {
+pub(super) fn handle(state: &mut State, now: Moment, asked: &Asked) -> Result<String, ApiError> {
     let body = &asked.json;
     let url = |state: &State, name: &str| match &asked.server {
         Some(server) => format!("{server}/{}/{name}", state.settings.account),
@@ -33,7 +39,7 @@ pub(super) fn handle(state: &mut State, asked: &Asked) -> Result<String, ApiErro
     };
     match asked.action.as_str() {
         "CreateQueue" => {
-            let name = create(state, &read(body)?)?;
+            let name = create(state, now, &read(body)?)?;
             Ok(json!({ "QueueUrl": url(state, &name) }).to_string())
         }
         "GetQueueUrl" => {
@@ -54,19 +60,23 @@ pub(super) fn handle(state: &mut State, asked: &Asked) -> Result<String, ApiErro
         }
         "DeleteQueue" => {
             let request: Request = read(body)?;
-            state.queues.remove(queue_name(&request.queue_url)).map(|_| "{}".to_owned()).ok_or_else(no_such_queue)
+            if state.delete_queue(now, queue_name(&request.queue_url)) { Ok("{}".to_owned()) } else { Err(no_such_queue()) }
         }
         action => Err(ApiError::new("UnsupportedOperation", format!("The embedded AWS has no SQS action {action}."))),
     }
 }
 
 /// Its name.
-fn create(state: &mut State, request: &Request) -> Result<String, ApiError> {
+fn create(state: &mut State, now: Moment, request: &Request) -> Result<String, ApiError> {
     let name = &request.queue_name;
     let well_formed = (1..=80).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
     if !well_formed {
         let message = "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length";
         return Err(ApiError::new("InvalidParameterValue", message));
+    }
+    if state.deleted_queues.get(name).is_some_and(|deleted| now < deleted.plus(NAME_IS_TAKEN)) {
+        let message = "You must wait 60 seconds after deleting a queue before you can create another with the same name.";
+        return Err(ApiError::new("QueueDeletedRecently", message));
     }
     let settings = changed(QueueSettings::default(), &request.attributes)?;
     if state.queues.get(name).is_some_and(|q| !request.attributes.is_empty() && q.settings != settings) {
@@ -171,6 +181,15 @@ impl State {
             }
         }
         self.queue_url(name)
+    }
+
+    /// Deletes a queue with all that is in it, and says whether there was one.
+    pub(in crate::sim::aws) fn delete_queue(&mut self, now: Moment, name: &str) -> bool {
+        let was_there = self.queues.remove(name).is_some();
+        if was_there {
+            self.deleted_queues.insert(name.to_owned(), now);
+        }
+        was_there
     }
 
     pub(in crate::sim::aws) fn queue_url(&self, name: &str) -> String {

@@ -226,6 +226,12 @@ impl Queue {
         Ok(Some(message))
     }
 
+    /// The id of the message that is there and that a receipt handle, new or old, names.
+    pub(in crate::sim::aws) fn named_by(&self, handle: &str) -> Option<&str> {
+        let (key, _) = self.read_handle(handle).ok()?;
+        self.messages.get(&key).map(|message| message.id.as_str())
+    }
+
     /// Hides a message that is in flight for `timeout` from now; shows it at once if that is zero.
     pub(in crate::sim::aws) fn change_visibility(&mut self, now: Moment, handle: &str, timeout: Duration) -> Result<(), Unchangeable> {
         let (key, receipt) = self.read_handle(handle).map_err(|_| Unchangeable::BadHandle)?;

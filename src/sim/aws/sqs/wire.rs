@@ -72,8 +72,8 @@ pub(in crate::sim::aws) async fn handle(aws: &EmbeddedAws, asked: &Asked) -> Ans
         "ReceiveMessage" => {
             // A task of its own: SQS does not notice that who asked is gone, and gives to nobody what comes until the wait is over
             // (github.com/aws/aws-sdk-js/issues/2350, github.com/aws/aws-sdk-net/issues/1680).
-            let (aws, request) = (aws.clone(), read(body)?);
-            let receive = tokio::spawn(async move { receive(&aws, &request).await });
+            let (aws, request, by) = (aws.clone(), read(body)?, asked.by.clone());
+            let receive = tokio::spawn(async move { receive(&aws, &request, &by).await });
             receive.await.unwrap_or_else(|error| Err(ApiError::new("InternalError", error.to_string())))
         }
         "DeleteMessage" => one(aws, &read(body)?, delete),
@@ -82,7 +82,7 @@ pub(in crate::sim::aws) async fn handle(aws: &EmbeddedAws, asked: &Asked) -> Ans
         "ChangeMessageVisibilityBatch" => batch(aws, &read(body)?, change_visibility),
         "SendMessage" => one(aws, &read(body)?, send),
         "SendMessageBatch" => batch(aws, &read(body)?, send),
-        _ => aws.shared.with(|state, _| admin::handle(state, asked)),
+        _ => aws.shared.with(|state, now| admin::handle(state, now, asked)),
     }
 }
 
@@ -126,7 +126,7 @@ pub(super) fn within(name: &str, value: Option<u64>, least: u64, most: u64) -> R
 }
 
 /// Answers as soon as there is a message, else when the wait is over. Time passes on tokio's clock.
-async fn receive(aws: &EmbeddedAws, request: &Receive) -> Answer {
+async fn receive(aws: &EmbeddedAws, request: &Receive, by: &str) -> Answer {
     let max = within("MaxNumberOfMessages", request.max_number_of_messages, 1, 10)?.unwrap_or(1);
     let max = usize::try_from(max).unwrap_or(1);
     let wait = within("WaitTimeSeconds", request.wait_time_seconds, 0, 20)?;
@@ -135,7 +135,7 @@ async fn receive(aws: &EmbeddedAws, request: &Receive) -> Answer {
     let deadline = Instant::now() + wait.map_or(default_wait, Duration::from_secs);
     let mut last = false;
     loop {
-        let received = aws.shared.with(|state, now| take(state, now, &request.queue_url, max, visibility))?;
+        let received = aws.shared.with(|state, now| take(state, now, &request.queue_url, max, visibility, by))?;
         if last || !received.messages.is_empty() {
             return Ok(render(request, &received));
         }
@@ -143,11 +143,14 @@ async fn receive(aws: &EmbeddedAws, request: &Receive) -> Answer {
     }
 }
 
-fn take(state: &mut State, now: Moment, url: &str, max: usize, visibility: Option<Duration>) -> Result<Received, ApiError> {
-    let State { queues, random, .. } = state;
+fn take(state: &mut State, now: Moment, url: &str, max: usize, visibility: Option<Duration>, by: &str) -> Result<Received, ApiError> {
+    let State { queues, random, journal, .. } = state;
     let queue = queues.get_mut(queue_name(url)).ok_or_else(no_such_queue)?;
     let visibility = visibility.unwrap_or(queue.settings.visibility);
     let mut received = queue.receive(now, max, visibility, random).map_err(|_| ApiError::new("OverLimit", "Too many messages are in flight."))?;
+    for (_, message) in &received.messages {
+        journal.delivered(&message.id, now, by);
+    }
     let target = queue.settings.redrive.as_ref().map(|r| r.queue.clone());
     if let Some(dead_letters) = target.and_then(|name| queues.get_mut(&name)) {
         for message in received.dead.drain(..) {
@@ -241,9 +244,13 @@ fn delete(state: &mut State, now: Moment, name: &str, entry: &Entry) -> Result<V
     let State { queues, random, journal, .. } = state;
     let queue = queues.get_mut(name).ok_or_else(no_such_queue)?;
     if queue.disorder.forget_delete > 0.0 && random.f64() < queue.disorder.forget_delete {
+        queue.named_by(&entry.receipt_handle).into_iter().for_each(|id| journal.deletion_lost(id, now));
         return Ok(json!({}));
     }
     let deleted = queue.delete(&entry.receipt_handle).map_err(|_| bad_handle(&entry.receipt_handle))?;
+    if deleted.is_none() {
+        queue.named_by(&entry.receipt_handle).into_iter().for_each(|id| journal.deletion_lost(id, now));
+    }
     if let Some(message) = deleted {
         journal.deletion(|| Deletion {
             at: now,
@@ -284,9 +291,8 @@ fn send(state: &mut State, now: Moment, name: &str, entry: &Entry) -> Result<Val
     let delay = within("DelaySeconds", entry.delay_seconds, 0, 900)?.map(Duration::from_secs);
     let message = Message::new(state.uuid(), body, state.aws_time(now));
     let answer = json!({ "MessageId": message.id, "MD5OfMessageBody": message.md5 });
-    let queue = find(state, name)?;
-    let delay = delay.unwrap_or(queue.settings.delay);
-    queue.put(now, message, delay);
+    let delay = delay.unwrap_or(find(state, name)?.settings.delay);
+    state.put_message(now, name, message, delay);
     Ok(answer)
 }
 
@@ -313,6 +319,7 @@ fn query_code(shape: &str) -> String {
         | "InvalidBatchEntryId"
         | "MessageNotInflight"
         | "PurgeQueueInProgress"
+        | "QueueDeletedRecently"
         | "TooManyEntriesInBatchRequest"
         | "UnsupportedOperation" => format!("AWS.SimpleQueueService.{shape}"),
         "QueueNameExists" => "QueueAlreadyExists".to_owned(),

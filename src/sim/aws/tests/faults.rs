@@ -1,6 +1,7 @@
 use jiff::SignedDuration;
 
 use super::*;
+use crate::sim::{Side, Tripwire};
 
 impl World {
     fn poll(&self) -> impl Future<Output = Result<aws_sdk_sqs::operation::receive_message::ReceiveMessageOutput, SqsError>> {
@@ -81,4 +82,46 @@ async fn every_answer_has_a_request_id_and_the_date_of_its_clock() {
     assert_eq!(failed.raw_response().unwrap().headers().get("date"), Some("Thu, 01 Jan 2026 00:00:55 GMT"));
     w.aws.state_change_event("i-0123456789abcdef0", State::Running);
     assert_eq!(w.bodies()[0]["time"], "2026-01-01T00:00:55Z");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_cut_off_gets_no_answer_not_even_to_what_was_under_way() {
+    let w = World::new();
+    let hour = Duration::from_hours(1);
+    let poll = tokio::time::timeout(hour, w.poll());
+    let cut = async {
+        sleep(5).await;
+        w.aws.cut_off("AKIA");
+        w.aws.send_event("q", "x");
+    };
+    assert!(tokio::join!(poll, cut).0.is_err());
+    assert_eq!(w.aws.queue("q").unwrap().in_flight, 0, "it was received an hour ago, and is back");
+    assert!(tokio::time::timeout(hour, w.sqs.list_queues().send()).await.is_err());
+    let outcomes: Vec<_> = w.aws.calls().into_iter().map(|c| c.outcome).collect();
+    assert_eq!(outcomes, [Outcome::LostAfter, Outcome::LostBefore]);
+    w.aws.reconnect("AKIA");
+    assert_eq!(w.poll().await.unwrap().messages().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_can_be_ended_before_a_call_and_after_it() {
+    for (side, left) in [(Side::Before, 1), (Side::After, 0)] {
+        let w = World::new();
+        w.aws.send_event("q", "x");
+        let tripwire = Tripwire::default();
+        w.aws.tripwire(&tripwire);
+        tripwire.arm("AKIASUNDOWN", Some((1, side)), || {});
+        w.sqs.list_queues().send().await.unwrap();
+        let purge = w.sqs.purge_queue().queue_url(&w.url).send();
+        assert!(tokio::time::timeout(Duration::from_hours(1), purge).await.is_err());
+        assert_eq!(w.bodies_left(), left, "{side:?}");
+        let calls: Vec<_> = tripwire.calls().into_iter().map(|call| call.what).collect();
+        assert_eq!(calls, ["sqs:ListQueues", "sqs:PurgeQueue"]);
+    }
+}
+
+impl World {
+    fn bodies_left(&self) -> usize {
+        self.aws.queue("q").unwrap().messages.len()
+    }
 }

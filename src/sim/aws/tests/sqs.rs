@@ -192,6 +192,11 @@ async fn queues_are_made_described_purged_and_deleted() {
     w.sqs.delete_queue().queue_url(&url).send().await.unwrap();
     assert_eq!(w.aws.queue("new"), None);
     assert_eq!(error(w.sqs.get_queue_url().queue_name("new").send().await).0, "AWS.SimpleQueueService.NonExistentQueue");
+    tokio::time::sleep(Duration::from_secs(59)).await;
+    assert_eq!(error(w.sqs.create_queue().queue_name("new").send().await).0, "AWS.SimpleQueueService.QueueDeletedRecently");
+    w.sqs.create_queue().queue_name("another").send().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    w.sqs.create_queue().queue_name("new").send().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -214,6 +219,12 @@ async fn a_disorderly_queue_duplicates_reorders_and_forgets_deletes() {
     w.aws.disorder("q", Disorder { forget_delete: 1.0, ..Disorder::default() });
     w.delete(second.receipt_handle().unwrap()).await;
     assert_eq!(w.aws.queue("q").unwrap().messages.len(), 1);
+    let lost = |n: usize| w.aws.messages()[n].deletion_lost.is_some();
+    assert!(lost(0), "the journal knows what the queue forgot");
+    w.aws.disorder("q", Disorder { duplicate: 1.0, ..Disorder::default() });
+    w.delete(first.receipt_handle().unwrap()).await;
+    w.aws.send_event("q", "y");
+    assert!(!lost(1), "nobody asked");
     w.aws.disorder("q", Disorder { reorder: 1.0, ..Disorder::default() });
     for n in 0..20 {
         w.aws.send_event("q", &n.to_string());
@@ -222,8 +233,8 @@ async fn a_disorderly_queue_duplicates_reorders_and_forgets_deletes() {
     while let Some(message) = w.receive(1, 0).await.pop() {
         order.push(message.body.unwrap());
     }
-    assert_eq!(order.len(), 21);
-    assert_ne!(order[1..], (0..20).map(|n| n.to_string()).collect::<Vec<_>>());
+    assert_eq!(order.len(), 22);
+    assert_ne!(order[2..], (0..20).map(|n| n.to_string()).collect::<Vec<_>>());
 }
 
 #[tokio::test(start_paused = true)]
@@ -252,4 +263,24 @@ async fn a_long_poll_goes_on_when_who_asked_is_gone_and_hides_what_comes() {
     assert_eq!(w.aws.queue("q").unwrap().in_flight, 1);
     sleep(60).await;
     assert_eq!(w.receive_one().await.body(), Some("x"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_sent_is_known_with_each_delivery_and_its_deletion() {
+    let w = World::new();
+    w.aws.send_event("q", "first");
+    sleep(3).await;
+    let message = w.receive_one().await;
+    w.aws.send_event("q", "second");
+    sleep(31).await;
+    let again = w.receive(10, 0).await;
+    w.delete(again.iter().find(|m| m.body() == Some("first")).unwrap().receipt_handle().unwrap()).await;
+    let sent = w.aws.messages();
+    let [first, second] = &sent[..] else { panic!("{sent:?}") };
+    assert_eq!((Some(first.message_id.as_str()), &*first.body, first.at), (message.message_id(), "first", first.sent));
+    let after = |at: Moment| at.duration_since(first.at).as_secs();
+    assert_eq!(first.deliveries.iter().map(|d| after(d.at)).collect::<Vec<_>>(), [3, 34]);
+    assert!(first.deliveries.iter().all(|d| !d.by.is_empty()));
+    assert_eq!(first.deleted.map(after), Some(34));
+    assert_eq!((after(second.at), second.deliveries.len(), second.deleted), (3, 1, None));
 }

@@ -280,6 +280,8 @@ async fn s11_s10_s12_admission_has_its_own_answers() {
     assert_eq!((busy.code, cause(&busy)), (429, String::new()));
     evict(&kube, "p").await.unwrap();
     assert!(!gone(&kube));
+    let facts: Vec<Fact> = kube.journal().into_iter().map(|e| e.fact).collect();
+    assert!(facts.iter().any(|f| matches!(f, Fact::EvictionIntercepted { pod, grace: 30 } if pod.name == "p")), "{facts:?}");
     kube.terminate_namespace("shop", false);
     let going = evict(&kube, "p").await.unwrap_err();
     assert_eq!((going.code, going.details.unwrap().causes[0].reason.as_str()), (403, "NamespaceTerminating"));

@@ -6,6 +6,7 @@ use super::{
     super::{Away, Fault, Match, Rule},
     *,
 };
+use crate::sim::{Side, Tripwire};
 
 async fn cordon(kube: &EmbeddedKube) -> Result<Node, kube::Error> {
     nodes(kube).patch("n0", &PatchParams::default(), &Patch::Merge(json!({ "spec": { "unschedulable": true } }))).await
@@ -117,4 +118,32 @@ async fn rules_and_the_journal_tell_clients_apart() {
     let clients: Vec<_> = kube.requests().into_iter().map(|r| (r.client, r.answered.is_some())).collect();
     assert_eq!(clients, [("replica-a".to_owned(), false), ("replica-b".to_owned(), true)]);
     assert_eq!(kube.counts().get(&("get".to_owned(), "nodes".to_owned())), Some(&2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_cut_off_gets_no_answer_and_its_watches_are_silent() {
+    let kube = with_nodes(1);
+    let mut watch = std::pin::pin!(nodes(&kube).watch(&WatchParams::default(), "0").await.unwrap());
+    watch.next().await.unwrap().unwrap();
+    kube.cut_off("cli");
+    assert!(tokio::time::timeout(Duration::from_mins(10), cordon(&kube)).await.is_err());
+    assert!(!is_cordoned(&kube));
+    kube.reconnect("cli");
+    cordon(&kube).await.unwrap();
+    let silence = tokio::time::timeout(Duration::from_mins(4), watch.next()).await;
+    assert!(silence.is_err(), "the connection is dead, and nobody says so: {silence:?}");
+    assert_eq!(kube.requests().iter().map(|r| r.status).collect::<Vec<_>>(), [200, 0, 200]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_can_be_ended_before_a_request_and_after_it() {
+    for (side, is_done) in [(Side::Before, false), (Side::After, true)] {
+        let kube = with_nodes(1);
+        let tripwire = Tripwire::default();
+        kube.tripwire(&tripwire);
+        tripwire.arm("client", Some((0, side)), || {});
+        assert!(tokio::time::timeout(Duration::from_mins(10), cordon(&kube)).await.is_err());
+        assert_eq!(is_cordoned(&kube), is_done, "{side:?}");
+        assert_eq!(tripwire.calls()[0].what, "patch nodes");
+    }
 }

@@ -27,15 +27,15 @@ async fn a_hook_whose_pods_nobody_asked_and_that_is_given_up_at_its_deadline_is_
     evidence.entries.retain(|e| !matches!(e.fact, Fact::Evicted { .. } | Fact::Deleted { .. }));
     breaks(&judge(&evidence), "nobody had asked [\"stuck-0\"] to go");
     let mut troubled = evidence.clone();
-    troubled.excuses.push((evidence.begun, evidence.ended));
-    clean(&troubled, "trouble is a reason");
+    fault(&mut troubled, "delete pods", evidence.begun, evidence.ended);
+    keeps(&judge(&troubled), "nobody had asked", "trouble is a reason");
     let (_, node) = node_of(&evidence);
     let mut meddled = evidence.clone();
     meddled.hands.push((evidence.begun, node, "rebooted"));
-    clean(&meddled, "somebody interfered");
+    keeps(&judge(&meddled), "nobody had asked", "somebody interfered");
     let late = evidence.actions[0].end.as_ref().unwrap().at - s(5);
     evidence.entries.iter_mut().filter(|e| matches!(e.fact, Fact::Bound(_))).for_each(|e| e.at = late);
-    clean(&evidence, "it came too late to be asked");
+    keeps(&judge(&evidence), "nobody had asked", "it came too late to be asked");
 }
 
 #[tokio::test(start_paused = true)]
@@ -48,9 +48,14 @@ async fn a_deadline_that_completes_in_a_pause_is_seen() {
     clean(&evidence, "it was over");
     evidence.pauses = vec![(at - s(4), evidence.ended)];
     breaks(&judge(&evidence), "are left, paused since");
-    evidence.excuses = vec![(at - s(3), evidence.ended)];
-    clean(&evidence, "nobody was well for long enough to know it");
-    evidence.excuses = vec![(at - s(1), evidence.ended)];
+    let ended = evidence.ended;
+    fault(&mut evidence, "watch nodes", at - s(3), ended);
+    keeps(&judge(&evidence), "are left, paused since", "nobody could see for long enough to know it");
+    evidence.disturbances.clear();
+    fault(&mut evidence, "create pods/eviction", at - s(3), ended);
+    breaks(&judge(&evidence), "are left, paused since");
+    evidence.disturbances.clear();
+    fault(&mut evidence, "watch nodes", at - s(1), ended);
     breaks(&judge(&evidence), "are left, paused since");
 }
 
@@ -65,6 +70,13 @@ async fn a_kubelet_that_speaks_again_is_waited_for() {
     evidence.hands[0].0 = at - s(150);
     evidence.hands[1].0 = at - s(15);
     breaks(&judge(&evidence), "was completed before");
+    let blind = |from: u64, felt: u64| {
+        let mut evidence = evidence.clone();
+        fault(&mut evidence, "watch nodes", at - s(from), at - s(felt));
+        judge(&evidence)
+    };
+    breaks(&blind(16, 13), "was completed before");
+    keeps(&blind(16, 5), "was completed before", "it could not be seen for long enough");
     evidence.hands = vec![(at - s(60), node, "lost")];
     breaks(&judge(&evidence), "was completed before");
 }
@@ -83,6 +95,38 @@ async fn a_node_that_registers_again_is_waited_for() {
     keeps(&with(19, None), "was completed before", "it is gone");
     keeps(&with(10, Some(9)), "was completed before", "it was gone a moment ago");
     breaks(&with(19, Some(15)), "was completed before");
+    let blind = |from: u64, felt: u64| {
+        let mut evidence = evidence.clone();
+        fault(&mut evidence, "watch nodes", at - s(from), at - s(felt));
+        insert(&mut evidence, at - s(19), "<test>", Fact::NodeGone(node.clone()));
+        insert(&mut evidence, at - s(15), "<test>", Fact::NodeAdded(node.clone()));
+        judge(&evidence)
+    };
+    breaks(&blind(16, 13), "was completed before");
+    keeps(&blind(16, 5), "was completed before", "it could not be seen for long enough");
+}
+
+/// Of pods that come back, a drain evicts three, and leaves the next ones alone.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_came_back_too_seldom_is_waited_for() {
+    let (mut evidence, at, _) = hasty().await;
+    let bound = evidence.entries.iter().position(|e| matches!(&e.fact, Fact::Bound(pod) if pod.name == "stuck-0")).unwrap();
+    let last = evidence.entries.remove(bound);
+    let Fact::Bound(pod) = last.fact.clone() else { panic!() };
+    insert(&mut evidence, at - s(5), &last.by, last.fact);
+    let accepted = accepted(&evidence);
+    let with = |times: u64, from: Timestamp| {
+        let mut evidence = evidence.clone();
+        for n in 0..times {
+            let earlier = PodRef { uid: format!("earlier-{n}"), ..pod.clone() };
+            insert(&mut evidence, from + s(n), &last.by, Fact::Bound(earlier.clone()));
+            insert(&mut evidence, from + s(n), "<kubelet>", Fact::PodGone(earlier));
+        }
+        judge(&evidence)
+    };
+    keeps(&with(3, accepted + s(1)), "was completed before", "it is left alone");
+    breaks(&with(2, accepted + s(1)), "was completed before");
+    breaks(&with(5, accepted - s(10)), "was completed before");
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,27 +181,64 @@ async fn a_hook_that_is_completed_long_after_its_node_is_empty_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hook_is_late_from_its_event_on_and_not_from_its_accept() {
+    const LATE: &str = "was completed late";
+    let mut evidence = hooked().await;
+    let at = accepted(&evidence);
+    keeps(&judge(&evidence), LATE, "all is in time");
+    // There was no pod, and the hook was completed six seconds after the accept. Its action began twenty seconds before that.
+    let pods = |f: &Fact| matches!(f, Fact::Bound(_) | Fact::Evicted { .. } | Fact::PodGone(_) | Fact::PodFinished(_));
+    evidence.entries.retain(|e| !pods(&e.fact));
+    end(&mut evidence).at = at + s(6);
+    keeps(&judge(&evidence), LATE, "a node counts as empty after five seconds");
+    evidence.actions[0].started -= s(20);
+    keeps(&judge(&evidence), LATE, "nobody led then");
+    led_from_the_beginning(&mut evidence);
+    breaks(&judge(&evidence), LATE);
+    let registers_late = |e: &&mut Entry| e.at < at && matches!(e.fact, Fact::NodeAdded(_) | Fact::Annotated { .. });
+    evidence.entries.iter_mut().filter(registers_late).for_each(|e| e.at = at - s(1));
+    keeps(&judge(&evidence), LATE, "its node registered just before the accept");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_instance_that_is_abandoned_is_seen() {
     let mut evidence = hooked().await;
     end(&mut evidence).verdict = Verdict::Completed(HookResult::Abandon);
     breaks(&judge(&evidence), "was not continued");
     breaks(&judge_any(&evidence, &[]), "was not continued");
     end(&mut evidence).by = "somebody".to_owned();
-    clean(&evidence, "what others do is theirs");
+    keeps(&judge(&evidence), "was not continued", "what others do is theirs");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_hook_that_times_out_is_seen_unless_nobody_could_beat() {
     let mut evidence = hooked().await;
     let at = evidence.actions[0].started + s(60);
-    evidence.ended = at + s(60);
+    longer(&mut evidence, at + s(60));
     *end(&mut evidence) = ActionEnd { at, verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() };
     breaks(&judge(&evidence), "timed out (60s)");
     let mut beaten = evidence.clone();
     beaten.actions[0].beats.push(at - s(20));
     keeps(&judge(&beaten), "timed out (60s)", "the next one was not due yet");
-    evidence.excuses.push((at - s(25), at));
+    let mut other = evidence.clone();
+    fault(&mut other, "patch nodes", at - s(25), at);
+    breaks(&judge(&other), "timed out (60s)");
+    fault(&mut evidence, "autoscaling:RecordLifecycleActionHeartbeat", at - s(25), at);
     keeps(&judge(&evidence), "timed out (60s)", "something was broken when it was due");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_lapses_while_nobody_can_renew_the_lease_is_seen_as_long_as_its_drain_could_go_on() {
+    let mut evidence = hooked().await;
+    let at = evidence.actions[0].started + s(60);
+    longer(&mut evidence, at + s(60));
+    *end(&mut evidence) = ActionEnd { at, verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() };
+    // The renewals end soon after the accept: the process that led lives on, and goes on with the heartbeats.
+    let accepted = accepted(&evidence);
+    evidence.requests.retain(|r| r.resource != "leases" || r.answered.is_none_or(|at| at <= accepted + s(1)));
+    breaks(&judge(&evidence), "timed out (60s)");
+    evidence.terms.drain_timeout = 20;
+    keeps(&judge(&evidence), "timed out (60s)", "its drain would have been over by then");
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,33 +259,31 @@ async fn a_pod_that_finished_on_its_way_out_is_waited_for_although_its_hook_join
     let at = end(&mut evidence).at + s(30);
     end(&mut evidence).at = at;
     breaks(&judge(&evidence), LATE);
-    let accepted = when(&evidence, |f| matches!(f, Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record")));
+    let accepted = accepted(&evidence);
     let pod = PodRef { namespace: "load".into(), name: "held-0".into(), uid: "uid-of-held-0".into(), node: node.clone() };
     let begun = evidence.begun;
     insert(&mut evidence, begun, "<scheduler>", Fact::Bound(pod.clone()));
     insert(&mut evidence, accepted - s(5), "<kubelet>", Fact::PodFinished(pod));
     breaks(&judge(&evidence), LATE);
-    let time = (accepted - s(10)).to_string();
+    let (first, time) = (accepted - s(10), (accepted - s(10)).to_string());
+    let body = json!({
+        "id": "e", "detail-type": "EC2 Spot Instance Interruption Warning", "source": "aws.ec2", "time": time,
+        "detail": { "instance-id": instance, "instance-action": "terminate" },
+    });
     let spot = json!({ "kind": "spot", "event": "e", "time": time, "accepted": time });
-    let mut first = json!({ "version": 1, "instance": instance, "interruptions": [spot] });
-    // A spot notice was taken on ten seconds before; the hook has joined it, or has a drain of its own.
+    let mut record = json!({ "version": 1, "instance": instance, "interruptions": [spot] });
+    send(&mut evidence, &body.to_string(), first, first);
+    // A spot notice was accepted ten seconds before; the hook has joined it, or has a drain of its own.
     let mut with = |joins: bool| {
         let mut evidence = evidence.clone();
-        for entry in &mut evidence.entries {
-            if let Fact::Annotated { annotations, .. } = &mut entry.fact
-                && let Some(record) = annotations.get_mut("sundown.dev/record").filter(|_| joins)
-            {
-                let mut written: serde_json::Value = serde_json::from_str(record).unwrap();
-                written["interruptions"].as_array_mut().unwrap().push(spot.clone());
-                *record = written.to_string();
-            }
+        if joins {
+            edit_records(&mut evidence, |written| written["interruptions"].as_array_mut().unwrap().push(spot.clone()));
+        } else {
+            record["released"] = json!({ "at": time, "outcome": "empty" });
         }
-        if !joins {
-            first["released"] = json!({ "at": time, "outcome": "empty" });
-        }
-        let annotations = [("sundown.dev/record".to_owned(), first.to_string())].into();
+        let annotations = [("sundown.dev/record".to_owned(), record.to_string())].into();
         let page = Fact::Annotated { node: node.clone(), provider_id: format!("aws:///eu-west-1a/{instance}"), annotations };
-        insert(&mut evidence, accepted - s(10), US, page);
+        insert(&mut evidence, first, US, page);
         judge(&evidence)
     };
     keeps(&with(true), LATE, "it finished in this drain, and holds its volumes");

@@ -1,7 +1,6 @@
 //! Which messages are deleted.
 
 use serde_json::json;
-use sundown::sim::aws::Deletion;
 
 use super::*;
 
@@ -15,8 +14,24 @@ fn notice(evidence: &mut Evidence, age: u64, at: Timestamp) {
         "version": "0", "id": "one-more", "detail-type": "EC2 Spot Instance Interruption Warning", "source": "aws.ec2", "time": time,
         "detail": { "instance-id": instance, "instance-action": "terminate" },
     });
-    let first = evidence.deletions[0].clone();
-    evidence.deletions.push(Deletion { at, body: body.to_string().into(), ..first });
+    send(evidence, &body.to_string(), at - s(age), at);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_of_a_later_action_of_a_hook_that_the_record_names_is_not_durable_with_it() {
+    let mut evidence = hooked().await;
+    let at = when(&evidence, |f| matches!(f, Fact::Evicted { .. })) + s(3);
+    let first = evidence.actions[0].clone();
+    let token = "12345678-1234-1234-1234-123456789012";
+    let of_hook = evidence.messages.iter().find(|m| m.body.contains(&first.token)).unwrap().body.clone();
+    evidence.actions.push(sundown::sim::aws::ActionReport { token: token.to_owned(), started: at - s(1), ..first.clone() });
+    let told = |body: &str| {
+        let mut evidence = evidence.clone();
+        send(&mut evidence, body, at, at + s(1));
+        judge(&evidence)
+    };
+    keeps(&told(&of_hook), LOST, "the same action once more");
+    breaks(&told(&of_hook.replace(&first.token, token)), LOST);
 }
 
 /// What the last record of the only node said from then on.
@@ -30,9 +45,32 @@ fn released(evidence: &Evidence) -> Timestamp {
 #[tokio::test(start_paused = true)]
 async fn a_message_that_nobody_understands_and_that_is_deleted_is_seen() {
     let mut evidence = hooked().await;
-    let first = evidence.deletions[0].clone();
-    evidence.deletions.push(Deletion { body: "{".into(), ..first });
+    let at = evidence.ended;
+    send(&mut evidence, "{", at, at);
     breaks(&judge(&evidence), "nobody understands");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_real_test_that_is_acted_on_and_deleted_before_its_intent_is_durable_is_seen() {
+    let mut evidence = reclaimed().await;
+    let at = accepted(&evidence) - Duration::from_millis(1);
+    edit_bodies(&mut evidence, |body| {
+        body["source"] = json!("sundown.test");
+        body["detail"]["sundown"] = json!({ "real": true });
+    });
+    evidence.messages.iter_mut().for_each(|m| m.deleted = Some(at));
+    keeps(&judge(&evidence), LOST, "nobody acts on tests");
+    evidence.terms.flags = vec![("sundown".to_owned(), vec!["--accept-real-tests".to_owned(), "1h".to_owned()])];
+    breaks(&judge(&evidence), LOST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_before_the_intent_is_durable_is_seen_although_the_queue_forgot_it() {
+    let mut evidence = hooked().await;
+    let at = accepted(&evidence) - Duration::from_millis(1);
+    let of_hook = evidence.messages.iter_mut().find(|m| m.body.contains("LifecycleHookName")).unwrap();
+    of_hook.deletion_lost = Some(at);
+    breaks(&judge(&evidence), LOST);
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,8 +119,7 @@ fn state_change(evidence: &mut Evidence, state: &str, age: u64, at: Timestamp) {
         "version": "0", "id": "one-more", "detail-type": "EC2 Instance State-change Notification", "source": "aws.ec2", "time": time,
         "detail": { "instance-id": instance, "state": state },
     });
-    let first = evidence.deletions[0].clone();
-    evidence.deletions.push(Deletion { at, body: body.to_string().into(), ..first });
+    send(evidence, &body.to_string(), at - s(age), at);
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,17 +144,18 @@ async fn a_drain_that_knows_that_its_machine_is_over_learns_nothing_more() {
     let at = when(&evidence, |f| matches!(f, Fact::Evicted { .. })) + s(3);
     let knowing = |state: &str, is_stale: bool| {
         let mut evidence = evidence.clone();
-        let time = (at - s(4)).to_string();
-        for entry in &mut evidence.entries {
-            if let Fact::Annotated { annotations, .. } = &mut entry.fact
-                && let Some(record) = annotations.get_mut("sundown.dev/record")
-            {
-                let mut written: serde_json::Value = serde_json::from_str(record).unwrap();
-                let entry = json!({ "kind": "state-change", "event": "e", "time": time, "accepted": time, "state": state, "stale": is_stale });
-                written["interruptions"].as_array_mut().unwrap().push(entry);
-                *record = written.to_string();
-            }
-        }
+        let begun = accepted(&evidence);
+        let (instance, _) = node_of(&evidence);
+        let (time, seconds) = (begun.to_string(), begun.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+        let body = json!({
+            "id": "e", "detail-type": "EC2 Instance State-change Notification", "source": "aws.ec2", "time": seconds,
+            "detail": { "instance-id": instance, "state": state },
+        });
+        send(&mut evidence, &body.to_string(), begun, begun);
+        edit_records(&mut evidence, |record| {
+            let entry = json!({ "kind": "state-change", "event": "e", "time": seconds, "accepted": time, "state": state, "stale": is_stale });
+            record["interruptions"].as_array_mut().unwrap().push(entry);
+        });
         state_change(&mut evidence, "terminated", 1, at);
         judge(&evidence)
     };

@@ -1,7 +1,5 @@
 //! Runs as a whole, what they leave alone, and pauses.
 
-use sundown::sim::aws::{InstanceChange, State};
-
 use super::*;
 
 const US: &str = "sundown-0";
@@ -57,47 +55,14 @@ async fn a_pod_that_is_asked_again_while_it_leaves_in_time_is_seen() {
     keeps(&judge(&late), "asked again", "it would have outlived its deadline");
 }
 
-/// The reclaim, as if its notice had been minutes old.
-async fn outdated() -> Evidence {
-    let mut evidence = reclaimed().await;
-    let body = evidence.deletions.iter().find(|d| d.body.contains("Spot Instance")).unwrap().body.clone();
-    let id = serde_json::from_str::<serde_json::Value>(&body).unwrap()["id"].as_str().unwrap().to_owned();
-    for entry in &mut evidence.entries {
-        if let Fact::Annotated { annotations, .. } = &mut entry.fact
-            && let Some(record) = annotations.get_mut("sundown.dev/record")
-        {
-            *record = record.replace(&id, "old-1767603600");
-        }
-    }
-    evidence
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_drain_for_a_notice_that_is_minutes_old_is_seen() {
-    const OLD: &str = "was drained for a notice that was minutes old";
-    let mut evidence = outdated().await;
-    breaks(&judge(&evidence), OLD);
-    let mut troubled = evidence.clone();
-    troubled.terms.calm = false;
-    keeps(&judge(&troubled), OLD, "EC2 could not be asked");
-    let (id, _) = node_of(&evidence);
-    let cordoned = when(&evidence, |f| matches!(f, Fact::Cordoned(_)));
-    evidence.changes.push(InstanceChange { id: id.clone(), state: State::ShuttingDown, at: cordoned + s(1) });
-    breaks(&judge(&evidence), OLD);
-    evidence.changes[0].at = cordoned - s(1);
-    keeps(&judge(&evidence), OLD, "EC2 said that it ends");
-    evidence.changes.push(InstanceChange { id, state: State::Running, at: cordoned - Duration::from_millis(1) });
-    breaks(&judge(&evidence), OLD);
-    clean(&reclaimed().await, "a fresh one is what it is for");
-}
-
 #[tokio::test(start_paused = true)]
 async fn trouble_that_comes_after_a_pause_was_known_excuses_no_removal() {
     let mut evidence = reclaimed().await;
     let forced = when(&evidence, |f| matches!(f, Fact::Deleted { .. }));
     evidence.pauses = vec![(forced - s(20), evidence.ended)];
-    evidence.excuses = vec![(forced - s(21), forced + s(1))];
+    fault(&mut evidence, "watch nodes", forced - s(21), forced + s(1));
     clean(&evidence, "nobody could know");
-    evidence.excuses = vec![(forced - s(10), forced + s(1))];
+    evidence.disturbances.clear();
+    fault(&mut evidence, "watch nodes", forced - s(10), forced + s(1));
     breaks(&judge(&evidence), "has been paused since");
 }

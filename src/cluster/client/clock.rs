@@ -1,0 +1,30 @@
+//! The API server's clock.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::{HeaderMap, header};
+use jiff::SignedDuration;
+
+use crate::domain::{ClockSkew, Moment};
+
+/// How far the API server's clock is from ours, by the `Date` header of its answers. Clones share what is known.
+#[derive(Debug, Clone, Default)]
+pub(in crate::cluster) struct ServerClock(Arc<Mutex<ClockSkew>>);
+
+impl ServerClock {
+    /// An answer with these headers came at `now` to a request of `sent`.
+    pub(super) fn saw(&self, headers: &HeaderMap, sent: Moment, now: Moment) {
+        if let Some(date) = headers.get(header::DATE).and_then(|date| date.to_str().ok()) {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).saw(date, sent, now);
+        }
+    }
+
+    /// A time that the API server wrote, by our clock. The same where the difference is under 2 s or not known.
+    pub(in crate::cluster) fn to_ours(&self, at: Moment) -> Moment {
+        at.checked_sub(self.skew()).unwrap_or(at)
+    }
+
+    fn skew(&self) -> SignedDuration {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).skew()
+    }
+}

@@ -1,0 +1,114 @@
+//! Events: each is true, and each thing that happened has its own.
+
+use sundown::sim::{
+    aws::{InstanceChange, State},
+    kube::NodeState,
+};
+
+use super::*;
+
+/// The run, with all Events of this reason changed.
+fn with(evidence: &Evidence, reason: &str, change: impl Fn(&mut Event)) -> Vec<String> {
+    let mut evidence = evidence.clone();
+    let mut all: Vec<Event> = evidence.events.iter().cloned().collect();
+    all.iter_mut().filter(|e| e.reason == reason).for_each(change);
+    evidence.events = all.into_iter().collect();
+    judge(&evidence)
+}
+
+/// The run, with one Event more: as the one of that reason, with this change.
+fn besides(evidence: &Evidence, change: impl Fn(&mut Event)) -> Vec<String> {
+    let mut evidence = evidence.clone();
+    let mut event = evidence.events.iter().find(|e| e.on == "Node").unwrap().clone();
+    change(&mut event);
+    evidence.events.insert(event);
+    judge(&evidence)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_of_what_did_not_happen_is_seen() {
+    const UNTRUE: &str = "an Event is not true";
+    let evidence = reclaimed().await;
+    for reason in ["LifecycleCompleted", "LifecycleOver", "HookKeptOpen", "Uncordoned", "RecordRestored", "RecordVoid", "Paused", "Resumed"] {
+        let severity = |e: &mut Event| {
+            e.reason = reason.to_owned();
+            let normal = ["LifecycleCompleted", "LifecycleOver", "HookKeptOpen", "RecordVoid", "Resumed"].contains(&reason);
+            e.severity = if normal { "Normal" } else { "Warning" }.to_owned();
+        };
+        breaks(&besides(&evidence, severity), UNTRUE);
+    }
+    let (begun, hooked) = (evidence.begun, hooked().await);
+    keeps(&judge(&hooked), UNTRUE, "its hook was completed");
+    breaks(&with(&hooked, "Drained", |e| (e.first, e.last) = (begun + s(31), begun + s(31))), UNTRUE);
+    let over = |is_ending: bool, is_silent: bool| {
+        let mut evidence = hooked.clone();
+        let (id, node) = node_of(&evidence);
+        let ending = InstanceChange { at: begun + s(30), id, state: State::ShuttingDown };
+        evidence.changes.extend(is_ending.then_some(ending));
+        evidence.hands.extend(is_silent.then_some((begun, node, "lost")));
+        with(&evidence, "Drained", |e| (e.first, e.last) = (begun + s(31), begun + s(31)))
+    };
+    keeps(&over(true, true), UNTRUE, "its machine ends, and nothing is heard from it");
+    breaks(&over(true, false), UNTRUE);
+    breaks(&over(false, true), UNTRUE);
+    breaks(&with(&hooked, "LifecycleCompleted", |e| (e.first, e.last) = (begun + s(31), begun + s(31))), UNTRUE);
+    let blocked = |after: u64| {
+        let mut evidence = evidence.clone();
+        let bound = evidence.begun + s(40);
+        evidence.events.retain(|e| e.reason != "Blocked");
+        evidence.entries.iter_mut().filter(|e| matches!(e.fact, Fact::Bound(_))).for_each(|e| e.at = bound);
+        besides(&evidence, |e| {
+            (e.reason, e.severity) = ("Blocked".to_owned(), "Warning".to_owned());
+            (e.first, e.last) = (bound + s(after), bound + s(after));
+        })
+    };
+    keeps(&blocked(30), UNTRUE, "a pod could not go for half a minute");
+    breaks(&blocked(20), UNTRUE);
+    let late = |e: &mut Event| (e.first, e.last) = (e.first + s(60), e.last + s(60));
+    breaks(&with(&evidence, "InterruptionAccepted", late), UNTRUE);
+    let mut hangs = evidence.clone();
+    fault(&mut hangs, "create events", begun + s(30), begun + s(80));
+    keeps(&with(&hangs, "InterruptionAccepted", late), UNTRUE, "its call was not answered at first");
+    breaks(&with(&evidence, "Forced", |e| e.uid = "uid-of-another".to_owned()), UNTRUE);
+    let evicted = |e: &mut Event| {
+        (e.reason, e.severity, e.on) = ("Evicted".to_owned(), "Normal".to_owned(), "Pod".to_owned());
+        e.uid = "uid-of-another".to_owned();
+    };
+    breaks(&besides(&evidence, evicted), UNTRUE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thing_that_happens_without_its_event_is_seen() {
+    let without = |evidence: &Evidence, reason: &str| {
+        let mut evidence = evidence.clone();
+        evidence.events.retain(|e| e.reason != reason);
+        let ended = evidence.ended + s(60);
+        longer(&mut evidence, ended);
+        evidence
+    };
+    let forced = without(&reclaimed().await, "Forced");
+    breaks(&judge(&forced), "Forced of quorum-0 has no Event");
+    let hooked = hooked().await;
+    breaks(&judge(&without(&hooked, "InterruptionAccepted")), "InterruptionAccepted of ip-");
+    let completed = without(&hooked, "LifecycleCompleted");
+    breaks(&judge(&completed), "LifecycleCompleted of ip-");
+    let uncordoned = |at: Timestamp| {
+        let mut evidence = hooked.clone();
+        let mut before = evidence.entries.iter().rev().filter(|e| e.at <= at).map(|e| &e.fact);
+        let state = before.find_map(|fact| if let Fact::NodeChanged(state) = fact { Some(state.clone()) } else { None }).unwrap();
+        insert(&mut evidence, at, "kubectl", Fact::NodeChanged(Box::new(NodeState { unschedulable: false, ..*state })));
+        let ended = evidence.ended + s(60);
+        longer(&mut evidence, ended);
+        judge(&evidence)
+    };
+    breaks(&uncordoned(accepted(&hooked) + s(2)), "Uncordoned of ip-");
+    let emptied = when(&hooked, |f| matches!(f, Fact::PodGone(_)));
+    keeps(&uncordoned(emptied), "Uncordoned of ip-", "the drain was over");
+    let mut failed = completed.clone();
+    let (begun, ended) = (failed.begun, failed.ended);
+    fault(&mut failed, "create events", begun, ended);
+    keeps(&judge(&failed), "has no Event", "the API server did not take it");
+    let mut other = completed;
+    fault(&mut other, "patch nodes", begun, ended);
+    breaks(&judge(&other), "LifecycleCompleted of ip-");
+}

@@ -1,0 +1,94 @@
+//! What is accepted too late.
+
+use super::*;
+
+const LATE: &str = "was not accepted in time";
+
+/// What happened from the accept on happened so many seconds later.
+fn later(evidence: &Evidence, seconds: u64) -> Evidence {
+    let mut evidence = evidence.clone();
+    let from = accepted(&evidence);
+    let entries = evidence.entries.iter_mut().map(|e| &mut e.at);
+    let deletions = evidence.messages.iter_mut().filter_map(|m| m.deleted.as_mut());
+    entries.chain(deletions).chain([&mut evidence.ended]).filter(|at| **at >= from).for_each(|at| *at += s(seconds));
+    evidence
+}
+
+/// When the first interruption was sent, and its kind.
+fn sent(evidence: &Evidence) -> (Timestamp, &'static str) {
+    let judge = Judge::of(evidence);
+    let all = judge.story.notices.iter().filter(|n| n.event.is_interruption());
+    all.map(|n| (n.sent, n.event.kind.name())).min().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interruption_that_is_accepted_late_is_seen() {
+    for evidence in [hooked().await, reclaimed().await] {
+        assert!(Judge::of(&evidence).in_time() > 0, "it is looked at");
+        let (from, kind) = sent(&evidence);
+        let late = format!("{kind} of {} {LATE}", node_of(&evidence).0);
+        let after = |seconds: u64, what: &str, felt: u64| {
+            let mut late = later(&evidence, seconds);
+            let ended = late.ended;
+            longer(&mut late, ended);
+            fault(&mut late, what, from - s(20), from - s(20) + s(felt));
+            judge(&late)
+        };
+        keeps(&after(2, "none", 20), &late, "some seconds are fine");
+        breaks(&after(4, "none", 20), &late);
+        keeps(&after(4, "patch nodes", 22), &late, "its PATCH failed");
+        breaks(&after(4, "patch nodes", 19), &late);
+        breaks(&after(4, "create pods/eviction", 150), &late);
+        breaks(&after(40, "patch nodes", 22), &late);
+        keeps(&after(70, "patch nodes", 70), &late, "it was tried again some time later");
+        breaks(&after(150, "patch nodes", 70), &late);
+    }
+}
+
+/// No record was ever written, and no message deleted.
+async fn never() -> Evidence {
+    let mut evidence = reclaimed().await;
+    for entry in &mut evidence.entries {
+        if let Fact::Annotated { annotations, .. } = &mut entry.fact {
+            annotations.remove("sundown.dev/record");
+        }
+    }
+    evidence.messages.iter_mut().for_each(|m| m.deleted = None);
+    evidence
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interruption_that_nobody_accepts_is_seen() {
+    let mut evidence = never().await;
+    breaks(&judge(&evidence), LATE);
+    evidence.terms.groups.insert("spot".to_owned(), Belongs::Ignored);
+    keeps(&judge(&evidence), LATE, "it is for nobody here");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interruption_of_a_node_that_registered_again_before_is_waited_for() {
+    let evidence = never().await;
+    let (from, node) = (evidence.messages.last().unwrap().at, node_of(&evidence).1);
+    let with = |gone: Timestamp, added: Option<Timestamp>| {
+        let mut evidence = evidence.clone();
+        insert(&mut evidence, gone, "<test>", Fact::NodeGone(node.clone()));
+        added.into_iter().for_each(|at| insert(&mut evidence, at, "<test>", Fact::NodeAdded(node.clone())));
+        judge(&evidence)
+    };
+    breaks(&with(from - s(10), Some(from - s(5))), LATE);
+    keeps(&with(from - s(10), None), LATE, "it is gone");
+    keeps(&with(from + s(2), None), LATE, "it went before it had to be accepted");
+    breaks(&with(from + s(5), None), LATE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_the_queue_forgets_settles_an_interruption_if_it_came_in_time() {
+    let evidence = never().await;
+    let asked = |seconds: u64| {
+        let mut evidence = evidence.clone();
+        evidence.messages.iter_mut().for_each(|m| m.deletion_lost = Some(m.at + s(seconds)));
+        judge(&evidence)
+    };
+    keeps(&asked(1), LATE, "it was decided");
+    breaks(&asked(4), LATE);
+}

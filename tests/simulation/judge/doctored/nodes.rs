@@ -1,0 +1,197 @@
+//! What is written on Nodes: with the accept, and when they are put back.
+
+use serde_json::json;
+use sundown::sim::kube::NodeState;
+
+use super::*;
+use crate::judge::nodes::{EXCLUDED, RELEASE, TAINT, open_record, taint};
+
+const US: &str = "sundown-0";
+const PERSON: &str = "kubectl";
+
+fn state(entry: &mut Entry) -> Option<&mut NodeState> {
+    if let Fact::NodeChanged(state) = &mut entry.fact { Some(&mut **state) } else { None }
+}
+
+/// Every state of a Node that Sundown wrote, and all after it.
+fn from_first_of_ours(evidence: &mut Evidence) -> impl Iterator<Item = &mut NodeState> {
+    let first = evidence.entries.iter().position(|e| e.by == US && matches!(e.fact, Fact::NodeChanged(_))).unwrap();
+    evidence.entries.iter_mut().skip(first).filter_map(state)
+}
+
+/// What the judge says where all states from the first of ours on are different.
+fn with(evidence: &Evidence, change: impl Fn(&mut NodeState)) -> Vec<String> {
+    let mut evidence = evidence.clone();
+    from_first_of_ours(&mut evidence).for_each(change);
+    judge(&evidence)
+}
+
+/// The last state of the only Node, with this change, written then.
+fn then(evidence: &mut Evidence, at: Timestamp, by: &str, change: impl Fn(&mut NodeState)) {
+    let mut before = evidence.entries.iter_mut().filter(|e| e.at <= at).filter_map(state);
+    let mut new = before.next_back().unwrap().clone();
+    change(&mut new);
+    insert(evidence, at, by, Fact::NodeChanged(Box::new(new)));
+}
+
+fn accepted(evidence: &Evidence) -> Timestamp {
+    when(evidence, |f| matches!(f, Fact::NodeChanged(state) if open_record(state).is_some()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_accept_that_is_not_one_write_is_seen() {
+    let evidence = hooked().await;
+    let untaint = |state: &mut NodeState| state.taints.retain(|(key, ..)| key != TAINT);
+    breaks(&with(&evidence, |s| s.unschedulable = false), "accepted and not cordoned with the same write");
+    breaks(&with(&evidence, untaint), "accepted and not tainted with the same write");
+    let other_kind = |state: &mut NodeState| {
+        untaint(state);
+        state.taints.insert((TAINT.to_owned(), "spot".to_owned(), "NoSchedule".to_owned()));
+    };
+    breaks(&with(&evidence, other_kind), "does not show the kind that leaves least time");
+    let at = accepted(&evidence) - Duration::from_millis(1);
+    let mut split = evidence.clone();
+    then(&mut split, at, US, |s| s.unschedulable = true);
+    breaks(&judge(&split), "cordoned without a record");
+    let mut split = evidence.clone();
+    then(&mut split, at, US, |s| s.taints.extend([(TAINT.to_owned(), "spot".to_owned(), "NoSchedule".to_owned())]));
+    breaks(&judge(&split), "tainted without a record");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_cordoned_without_a_record_is_seen_unless_another_one_claims_its_instance_then() {
+    const ALONE: &str = "cordoned without a record";
+    let evidence = hooked().await;
+    let at = accepted(&evidence) - Duration::from_millis(1);
+    let name = evidence.nodes.first_key_value().unwrap().1.clone();
+    // The other one names this provider, and went so many seconds before.
+    let twins = |provider: Option<&str>, went: Option<u64>| {
+        let (mut evidence, begun) = (evidence.clone(), evidence.begun);
+        if provider == Some("") {
+            evidence.entries.iter_mut().filter_map(state).for_each(|s| s.provider_id.clear());
+        }
+        let named = |s: &mut NodeState| provider.into_iter().for_each(|p| s.provider_id = p.to_owned());
+        then(&mut evidence, begun, "<kubelet>", |s| {
+            s.name = "a-twin".to_owned();
+            named(s);
+        });
+        then(&mut evidence, at, US, |s| {
+            (s.name, s.unschedulable) = ("a-twin".to_owned(), true);
+            named(s);
+        });
+        if let Some(seconds) = went {
+            insert(&mut evidence, at - s(seconds), "<test>", Fact::NodeGone(name.clone()));
+        }
+        judge(&evidence)
+    };
+    keeps(&twins(None, None), ALONE, "a Node that claims the same instance is only cordoned");
+    keeps(&twins(None, Some(1)), ALONE, "it need not be known yet that the other one is gone");
+    breaks(&twins(None, Some(5)), ALONE);
+    breaks(&twins(Some("aws:///eu-west-1a/i-0another"), None), ALONE);
+    breaks(&twins(Some(""), None), ALONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_a_person_uncordoned_and_that_is_cordoned_again_is_seen() {
+    let mut evidence = hooked().await;
+    let at = accepted(&evidence) + s(2);
+    then(&mut evidence, at, PERSON, |s| s.unschedulable = false);
+    keeps(&judge(&evidence), "cordoned again", "a person may");
+    then(&mut evidence, at + s(1), US, |s| s.unschedulable = true);
+    breaks(&judge(&evidence), "uncordoned by a person during its drain, and cordoned again");
+}
+
+/// A spot notice, and a person who releases the node: it is put back. `before`: what was done to the Node before.
+async fn put_back(before: impl Fn(&mut serde_json::Value)) -> Evidence {
+    let stage = Stage::new(7);
+    let instances = stage.spot_group(3);
+    let node = stage.world.node_of(&instances[0]).unwrap();
+    stage.world.kube.edit("nodes", "", &node, before);
+    let sundown = led(&stage, &[]).await;
+    stage.world.aws.spot_interruption(&instances[0], SpotAction::Terminate);
+    stage.until(10, "it is accepted", || stage.record(&instances[0]).is_some()).await;
+    stage.world.kube.edit("nodes", "", &node, |n| n["metadata"]["annotations"][RELEASE] = "true".into());
+    stage.until(10, "it is put back", || !stage.node(&instances[0]).to_string().contains("sundown.dev/interruption")).await;
+    stage.pass(3).await;
+    ended(stage, sundown).await
+}
+
+fn last_tainted(evidence: &Evidence) -> usize {
+    evidence.entries.iter().rposition(|e| matches!(&e.fact, Fact::NodeChanged(s) if taint(s).is_some())).unwrap()
+}
+
+/// The write that put the Node back, and all after it, with this change.
+fn but(evidence: &Evidence, change: impl Fn(&mut NodeState)) -> Vec<String> {
+    let mut evidence = evidence.clone();
+    let drained = last_tainted(&evidence);
+    let name = state(&mut evidence.entries[drained]).unwrap().name.clone();
+    evidence.entries.iter_mut().skip(drained + 1).filter_map(state).filter(|s| s.name == name).for_each(change);
+    judge(&evidence)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_not_put_back_as_it_was_is_seen() {
+    let evidence = put_back(|n| n["spec"]["taints"] = json!([{ "key": "example.com/own", "effect": "NoSchedule" }])).await;
+    breaks(&but(&evidence, |s| s.unschedulable = true), "it was put back and left cordoned");
+    let label = |s: &mut NodeState| drop(s.labels.insert(EXCLUDED.to_owned(), "sundown".to_owned()));
+    breaks(&but(&evidence, label), "it was put back and left out of load balancers");
+    breaks(&but(&evidence, |s| s.taints.clear()), "Sundown changed taints of others");
+    breaks(&but(&evidence, |s| drop(s.labels.pop_first())), "Sundown changed labels of others");
+    let pause = |s: &mut NodeState| drop(s.annotations.insert("sundown.dev/pause".to_owned(), "true".to_owned()));
+    breaks(&but(&evidence, pause), "Sundown changed annotations of others");
+    let mut never = evidence.clone();
+    never.entries.truncate(last_tainted(&never) + 1);
+    breaks(&judge(&never), "a person released it, and it was not put back");
+    let mut taken = never.clone();
+    then(&mut taken, evidence.ended, US, |s| drop(s.annotations.remove("sundown.dev/record")));
+    breaks(&judge(&taken), "its taint was left behind without a record");
+    let mut taken = never.clone();
+    then(&mut taken, evidence.ended, PERSON, |s| drop(s.annotations.remove("sundown.dev/record")));
+    breaks(&judge(&taken), "its taint was left behind without a record");
+    let drained = hooked().await;
+    let mut taken = drained.clone();
+    then(&mut taken, drained.ended, PERSON, |s| drop(s.annotations.remove("sundown.dev/record")));
+    keeps(&judge(&taken), "its taint was left behind without a record", "the drain was over");
+    let mut taken = drained.clone();
+    then(&mut taken, drained.ended, US, |s| drop(s.annotations.remove("sundown.dev/record")));
+    breaks(&judge(&taken), "its taint was left behind without a record");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_a_person_had_cordoned_and_that_is_uncordoned_is_seen() {
+    let evidence = put_back(|n| n["spec"]["unschedulable"] = true.into()).await;
+    breaks(&but(&evidence, |s| s.unschedulable = false), "Sundown uncordoned it, and somebody else had cordoned it");
+    let labeled = put_back(|n| n["metadata"]["labels"][EXCLUDED] = "dedicated".into()).await;
+    let label = |s: &mut NodeState| drop(s.labels.remove(EXCLUDED));
+    breaks(&but(&labeled, label), "Sundown changed the load balancer label of others");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_label_that_comes_too_early_or_on_too_many_nodes_is_seen() {
+    const TAKEN: &str = "was taken out of load balancers";
+    let label = |s: &mut NodeState| drop(s.labels.insert(EXCLUDED.to_owned(), "sundown".to_owned()));
+    let evidence = hooked().await;
+    breaks(&with(&evidence, label), "with its accept, which is too early");
+    breaks(&with(&evidence, label), "beside 0 of 1 Ready nodes");
+    let mut without_drain = evidence.clone();
+    then(&mut without_drain, evidence.begun + s(20), US, label);
+    breaks(&judge(&without_drain), "was taken out of load balancers without a drain");
+    let flagged = |evidence: &Evidence, value: &str| {
+        let mut evidence = evidence.clone();
+        evidence.terms.flags = vec![("sundown".to_owned(), vec![format!("--exclude-from-load-balancers={value}")])];
+        judge(&evidence)
+    };
+    let spot = put_back(|_| {}).await;
+    keeps(&judge(&spot), TAKEN, "one of three");
+    breaks(&flagged(&spot, "never"), "which --exclude-from-load-balancers=never forbids");
+    breaks(&flagged(&spot, "late"), "with its accept, which is too early");
+    let unlabeled = |s: &mut NodeState| drop(s.labels.remove(EXCLUDED));
+    breaks(&with(&spot, unlabeled), "was accepted and not taken out of load balancers, although there was room");
+    // One of the others has left already.
+    let mut crowded = spot.clone();
+    let drained = last_tainted(&crowded);
+    let name = state(&mut crowded.entries[drained]).unwrap().name.clone();
+    let others = |s: &&mut NodeState| s.name != name;
+    crowded.entries.iter_mut().filter_map(state).filter(others).for_each(label);
+    breaks(&judge(&crowded), "of 3 Ready nodes");
+}

@@ -1,0 +1,118 @@
+//! What only some worlds excuse: a queue that is deleted, a webhook that does not answer.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_times_out_is_excused_by_a_queue_that_was_deleted_with_its_message() {
+    let mut evidence = hooked().await;
+    let started = evidence.actions[0].started;
+    let at = started + s(60);
+    longer(&mut evidence, at + s(60));
+    let end = ActionEnd { at, verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() };
+    evidence.actions[0].end = Some(end);
+    let sent = evidence.messages.iter().map(|m| m.at).min().unwrap().max(started);
+    evidence.messages.iter_mut().for_each(|m| m.deleted = None);
+    evidence.queue_away = vec![(sent + s(1), sent + s(5))];
+    breaks(&judge(&evidence), "timed out (60s)");
+    let is_record = |fact: &Fact| matches!(fact, Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record"));
+    evidence.entries.retain(|e| !is_record(&e.fact));
+    keeps(&judge(&evidence), "timed out (60s)", "nobody could know of it");
+    evidence.queue_away = vec![(sent + s(40), sent + s(45))];
+    breaks(&judge(&evidence), "timed out (60s)");
+    evidence.queue_away = vec![(at + s(1), at + s(5))];
+    breaks(&judge(&evidence), "timed out (60s)");
+}
+
+/// The record goes with its Node: only a process that had listed the Nodes before, and lives on, knows what the Node owed.
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_times_out_is_excused_by_the_end_of_its_node_that_nobody_saw() {
+    let mut evidence = hooked().await;
+    let started = evidence.actions[0].started;
+    let at = started + s(60);
+    longer(&mut evidence, at + s(60));
+    evidence.actions[0].end = Some(ActionEnd { at, verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() });
+    let (_, node) = node_of(&evidence);
+    let gone = accepted(&evidence) + s(2);
+    insert(&mut evidence, gone, "<test>", Fact::NodeGone(node));
+    evidence.lives = vec![(0, evidence.begun, None)];
+    let listed = evidence.requests.iter().position(|r| (r.verb.as_str(), r.resource.as_str()) == ("list", "nodes")).unwrap();
+    evidence.requests[listed].client = "sundown-0-1".to_owned();
+    breaks(&judge(&evidence), "timed out (60s)");
+    let with = |change: &dyn Fn(&mut Evidence)| {
+        let mut evidence = evidence.clone();
+        change(&mut evidence);
+        judge(&evidence)
+    };
+    let excused = "timed out (60s)";
+    keeps(&with(&|e| e.requests[listed].answered = Some(gone + s(1))), excused, "its caches were empty");
+    keeps(&with(&|e| e.requests[listed].status = 401), excused, "it could not list them");
+    keeps(&with(&|e| e.lives[0].2 = Some(gone + s(1))), excused, "nobody who saw it lives on");
+    breaks(&with(&|e| e.lives[0].2 = Some(at + s(1))), excused);
+}
+
+/// A process that cannot renew the Lease goes on with its heartbeats, until the drain would have been over.
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_times_out_while_nobody_leads_is_excused_only_after_the_time_for_its_drain() {
+    let mut evidence = hooked().await;
+    let started = evidence.actions[0].started;
+    let at = started + s(100);
+    longer(&mut evidence, at + s(60));
+    evidence.actions[0].end = Some(ActionEnd { at, verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() });
+    evidence.actions[0].beats = vec![started + s(40)];
+    let is_renewal = |r: &Request| r.resource == "leases" && r.is_write();
+    evidence.requests.retain(|r| !is_renewal(r) || r.at < started + s(10));
+    breaks(&judge(&evidence), "timed out (60s)");
+    evidence.terms.drain_timeout = 60;
+    keeps(&judge(&evidence), "timed out (60s)", "a leader would have completed it by then");
+    evidence.terms.drain_timeout = 95;
+    breaks(&judge(&evidence), "timed out (60s)");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_are_asked_late_are_excused_by_a_webhook_that_does_not_answer_others() {
+    let mut evidence = terminated().await;
+    let is_removal = |r: &sundown::sim::kube::Request| r.subresource == "eviction" || (r.verb == "delete" && r.resource == "pods");
+    evidence.requests.iter_mut().filter(|r| is_removal(r)).for_each(|r| r.at += s(12));
+    let goes = |fact: &Fact| matches!(fact, Fact::Evicted { .. } | Fact::Deleted { .. } | Fact::PodFinished(_) | Fact::PodGone(_));
+    evidence.entries.retain(|e| !goes(&e.fact));
+    breaks(&judge(&evidence), "nobody asked");
+    evidence.evictions_hang = vec![(evidence.begun, evidence.ended)];
+    keeps(&judge(&evidence), "nobody asked", "its eviction waited for those that were not answered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_grace_of_a_pod_is_measured_when_its_request_was_sent() {
+    let mut evidence = reclaimed().await;
+    let forced = evidence.entries.iter_mut().find(|e| matches!(e.fact, Fact::Deleted { .. }) && e.by.starts_with("sundown")).unwrap();
+    forced.at += s(10);
+    let late = forced.at;
+    breaks(&judge(&evidence), "quorum-0 got a grace of");
+    evidence.requests.iter_mut().filter(|r| r.verb == "delete").for_each(|r| r.answered = Some(late));
+    keeps(&judge(&evidence), "quorum-0 got a grace of", "a webhook held the request");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_complete_may_be_early() {
+    let mut evidence = hooked().await;
+    let evicted = when(&evidence, |f| matches!(f, Fact::Evicted { .. }));
+    let end = evidence.actions[0].end.as_mut().unwrap();
+    end.at = evicted + s(1);
+    breaks(&judge(&evidence), "was completed before");
+    evidence.actions[0].end.as_mut().unwrap().by = "others".to_owned();
+    keeps(&judge(&evidence), "was completed before", "it is theirs");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interruption_that_was_in_a_queue_when_it_was_deleted_may_be_lost() {
+    let mut evidence = reclaimed().await;
+    evidence.entries.retain(|e| !matches!(&e.fact, Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record")));
+    evidence.messages.iter_mut().for_each(|message| message.deleted = None);
+    let sent = evidence.messages.last().unwrap().sent;
+    breaks(&judge(&evidence), "was not accepted in time");
+    evidence.queue_away = vec![(sent + s(1), sent + s(2))];
+    keeps(&judge(&evidence), "was not accepted in time", "it was lost");
+    evidence.queue_away = vec![(sent + s(20), sent + s(22))];
+    breaks(&judge(&evidence), "was not accepted in time");
+    evidence.queue_away = vec![(sent - s(9), sent - s(2))];
+    breaks(&judge(&evidence), "was not accepted in time");
+}

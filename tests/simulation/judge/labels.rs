@@ -1,0 +1,125 @@
+//! The load balancer label: when it is set, by whom, and on how many nodes at a time.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sundown::sim::kube::NodeState;
+
+use super::{
+    Judge,
+    excuses::{SEE_NODES, Scope},
+    is_us,
+    nodes::{Write, excluded, open_record, record, taint},
+    promises::Promise,
+};
+
+/// A change of a Node need not be known to the leader for this long.
+const SEEN: Duration = Duration::from_secs(2);
+/// Where a watch is broken.
+const BLIND: Duration = Duration::from_secs(60);
+/// Of tools that drain a node.
+const OF_DRAINS: [&str; 3] = ["sundown", "aws-node-termination-handler", "karpenter"];
+
+/// How many Ready nodes could serve, and how many of them have left load balancers, from then on.
+#[derive(Debug, Clone, Copy)]
+struct Count {
+    at: Timestamp,
+    ready: usize,
+    out: usize,
+}
+
+impl Judge<'_> {
+    pub(super) fn labels(&mut self) {
+        let mut current: BTreeMap<&str, &NodeState> = BTreeMap::new();
+        let mut counts: Vec<Count> = Vec::new();
+        for write in self.writes.clone() {
+            if let Some((old, new)) = write.both().filter(|_| is_us(write.by)) {
+                if excluded(old).is_none() && excluded(new).is_some() {
+                    self.labeled(write, new, &counts);
+                }
+                self.with_the_accept(write, old, new, &counts);
+            }
+            match (write.old, write.new) {
+                (_, Some(new)) => drop(current.insert(&new.name, new)),
+                (Some(old), None) => drop(current.remove(old.name.as_str())),
+                (None, None) => {}
+            }
+            let can_serve = current.values().filter(|n| n.ready == "True" && !is_permanent(n));
+            let (ready, out) = can_serve.fold((0, 0), |(ready, out), n| (ready + 1, out + usize::from(excluded(n).is_some())));
+            counts.push(Count { at: write.at, ready, out });
+        }
+    }
+
+    /// We set it.
+    fn labeled(&mut self, write: Write<'_>, node: &NodeState, counts: &[Count]) {
+        let when = self.evidence.terms.flag(write.by, "--exclude-from-load-balancers");
+        if when == Some("never") {
+            self.broken(write.at, format!("{} was taken out of load balancers, which --exclude-from-load-balancers=never forbids", node.name));
+        }
+        if open_record(node).is_none() {
+            self.broken(write.at, format!("{} was taken out of load balancers without a drain", node.name));
+        }
+        self.count(Promise::LabelRoom, self.is_blind(write.at));
+        let fits = self.known(counts, write.at).any(|c| (c.out + 1) * 2 <= c.ready);
+        if !fits && let Some(last) = counts.last() {
+            let Count { ready, out, .. } = last;
+            self.broken(write.at, format!("{} was taken out of load balancers beside {out} of {ready} Ready nodes", node.name));
+        }
+    }
+
+    /// The leader may know what was true a while ago, and not what is.
+    fn is_blind(&self, at: Timestamp) -> bool {
+        self.is_excused(Scope::of_leader(&[SEE_NODES]), at, at)
+    }
+
+    /// From then on each state of a Node may be what the leader takes for true.
+    pub(super) fn known_since(&self, at: Timestamp) -> Timestamp {
+        if self.is_blind(at) { at - BLIND } else { at - SEEN }
+    }
+
+    /// What the leader may have taken for true.
+    fn known<'b>(&self, counts: &'b [Count], at: Timestamp) -> impl Iterator<Item = &'b Count> + use<'b> {
+        let since = self.known_since(at);
+        // The last count before that time held at its beginning.
+        let first = counts.partition_point(|c| c.at < since).saturating_sub(1);
+        counts[first..].iter()
+    }
+
+    /// Early: with the accept, where there is room. Late: not yet.
+    fn with_the_accept(&mut self, write: Write<'_>, old: &NodeState, new: &NodeState, counts: &[Count]) {
+        let (None, Some(interruptions)) = (open_record(old), open_record(new)) else { return };
+        // A Node that registered again, a record that was written back, and one that takes the place of another are no first accept.
+        if record(old).is_some() || excluded(old).is_some() || taint(old).is_some() || interruptions.len() != 1 {
+            return;
+        }
+        let is_hook = |i: &Value| i["kind"] == "terminate-hook";
+        let when = self.evidence.terms.flag(write.by, "--exclude-from-load-balancers");
+        let early = when.map_or_else(|| !interruptions.iter().any(is_hook), |when| when == "early");
+        let room = self.known(counts, write.at).all(|c| (c.out + 1) * 2 <= c.ready);
+        if excluded(new).is_some() && !early {
+            self.broken(write.at, format!("{} was taken out of load balancers with its accept, which is too early", new.name));
+        }
+        let must = early && room && !self.is_registered_again(write);
+        let excused = must && self.is_blind(write.at);
+        if must {
+            self.count(Promise::LabelWithAccept, excused);
+        }
+        if excluded(new).is_none() && must && !excused {
+            self.broken(write.at, format!("{} was accepted and not taken out of load balancers, although there was room", new.name));
+        }
+    }
+
+    /// Its Node object is new, and its drain is not.
+    fn is_registered_again(&self, write: Write<'_>) -> bool {
+        let added = write.new.and_then(|new| self.story.went(&new.name, write.at));
+        added.is_some()
+    }
+}
+
+/// Others labeled it for good: it never served.
+fn is_permanent(node: &NodeState) -> bool {
+    let Some(value) = excluded(node).filter(|value| !OF_DRAINS.contains(value)) else { return false };
+    let before = record(node).is_some_and(|r| r["before"]["excluded"] == true);
+    !value.is_empty() && (before || (!node.unschedulable && taint(node).is_none()))
+}

@@ -1,0 +1,200 @@
+//! Who led when, by what the API server stored: who held the Lease, and when it was renewed.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use jiff::Timestamp;
+use sundown::sim::kube::{Entry, Fact};
+
+use super::{Evidence, Terms, is_us};
+
+/// The Lease of the drains.
+const LEASE: &str = "sundown";
+/// `--lease-renew-deadline`, where it is not set.
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+/// `--lease-duration`, where it is not set.
+const LEASE_DURATION: Duration = Duration::from_secs(15);
+/// A new leader reads the Nodes before it acts on them.
+const TAKEOVER: Duration = Duration::from_secs(5);
+
+/// From then on.
+#[derive(Debug)]
+pub struct Holder<'a> {
+    pub at: Timestamp,
+    /// The process; `None`: nobody, or nobody of ours.
+    pub process: Option<&'a str>,
+    /// It gave the Lease up or took it; `false`: somebody else wrote.
+    by_us: bool,
+}
+
+/// Why nobody led for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// The process that led was ended, was stopped, or gave the Lease up; or somebody took it.
+    Gone,
+    /// The process that led could not renew the Lease, and lives.
+    NotRenewed,
+}
+
+/// A time in which nobody led, or in which a new leader had only begun.
+#[derive(Debug, Clone, Copy)]
+pub struct Gap {
+    pub from: Timestamp,
+    pub to: Timestamp,
+    pub why: Why,
+    /// A process had led before.
+    pub is_takeover: bool,
+}
+
+#[derive(Debug)]
+pub struct Leaders<'a> {
+    terms: &'a Terms,
+    holders: Vec<Holder<'a>>,
+    /// When which process wrote the Lease.
+    renewals: BTreeMap<&'a str, Vec<Timestamp>>,
+    pub gaps: Vec<Gap>,
+}
+
+/// How far a write of a process has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// It came in: the process was within its renew deadline when it sent it.
+    Sent,
+    /// It has its effect: nobody else may lead yet.
+    Done,
+}
+
+/// For how long after a renewal a process may send a write.
+fn renew_deadline(terms: &Terms, process: &str) -> Duration {
+    terms.time(process, "--lease-renew-deadline").unwrap_or(RENEW_DEADLINE)
+}
+
+/// For how long after a renewal nobody else may lead.
+pub fn lease_duration(terms: &Terms, process: &str) -> Duration {
+    terms.time(process, "--lease-duration").unwrap_or(LEASE_DURATION)
+}
+
+impl<'a> Leaders<'a> {
+    pub fn of(evidence: &'a Evidence) -> Self {
+        let holders = holders(evidence);
+        let gaps = gaps(evidence, &holders);
+        let mut renewals: BTreeMap<&str, Vec<Timestamp>> = BTreeMap::new();
+        for r in evidence.requests.iter().filter(|r| r.resource == "leases" && r.is_write() && (200..300).contains(&r.status)) {
+            renewals.entry(&r.client).or_default().push(r.at);
+        }
+        Self { terms: &evidence.terms, holders, renewals, gaps }
+    }
+
+    /// Who holds the Lease at that moment.
+    pub fn at(&self, at: Timestamp) -> Option<&Holder<'a>> {
+        self.holders.iter().rev().find(|h| h.at <= at)
+    }
+
+    /// Whether a process may write at that moment: it holds the Lease (or somebody took it away just now), and has renewed it in time.
+    pub fn may_write(&self, process: &str, at: Timestamp, stage: Stage) -> bool {
+        let deadline = renew_deadline(self.terms, process);
+        let lasts = if stage == Stage::Sent { deadline } else { lease_duration(self.terms, process) };
+        if !self.renewals.get(process).is_some_and(|all| all.iter().any(|r| *r <= at && at <= *r + lasts)) {
+            return false;
+        }
+        // Of several things at one moment the order is not known.
+        let (before, now): (Vec<_>, Vec<_>) = self.holders.iter().filter(|h| h.at <= at).partition(|h| h.at < at);
+        let may = |holders: &[&Holder<'_>]| {
+            for holder in holders.iter().rev() {
+                match holder.process {
+                    Some(holds) => return holds == process,
+                    // A person or another tool took it. Whoever held it before learns that at its next renewal.
+                    None if !holder.by_us && at <= holder.at + deadline => {}
+                    None => return false,
+                }
+            }
+            false
+        };
+        (0..=now.len()).any(|n| may(&[&before[..], &now[..n]].concat()))
+    }
+
+    /// Whether a process has held it before.
+    pub fn has_held(&self, process: &str, at: Timestamp) -> bool {
+        self.holders.iter().any(|h| h.at <= at && h.process == Some(process))
+    }
+
+    /// How often another process began to lead between these moments, or the same one anew.
+    pub fn changes(&self, from: Timestamp, to: Timestamp) -> usize {
+        self.holders.iter().filter(|h| h.process.is_some() && h.at > from && h.at <= to).count()
+    }
+}
+
+fn holders(evidence: &Evidence) -> Vec<Holder<'_>> {
+    let mut processes: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut all = Vec::new();
+    for Entry { at, by, fact } in &evidence.entries {
+        let Fact::LeaseHeld { lease, holder } = fact else { continue };
+        if lease != LEASE {
+            continue;
+        }
+        let by_us = is_us(by);
+        if by_us && !holder.is_empty() {
+            processes.entry(holder).or_insert(by);
+        }
+        all.push(Holder { at: *at, process: processes.get(holder.as_str()).copied(), by_us });
+    }
+    all
+}
+
+/// A process, and from when to when it led.
+struct Term<'a> {
+    process: &'a str,
+    from: Timestamp,
+    to: Timestamp,
+    why: Why,
+}
+
+fn gaps(evidence: &Evidence, holders: &[Holder<'_>]) -> Vec<Gap> {
+    let mut terms: Vec<Term<'_>> = Vec::new();
+    for (i, holder) in holders.iter().enumerate() {
+        let Some(process) = holder.process else { continue };
+        let next = holders.get(i + 1).map_or(evidence.ended, |next| next.at);
+        let ended = evidence.ends.iter().filter(|(name, _)| name == process).map(|(_, at)| *at).min();
+        let until = ended.map_or(next, |ended| ended.min(next));
+        terms.extend(renewed(evidence, process, holder.at, until));
+    }
+    let mut gaps = Vec::new();
+    let (mut free, mut why, mut last) = (evidence.begun, Why::Gone, "");
+    // A process that goes on without the Lease may be ended meanwhile.
+    let ended = |process: &str, from: Timestamp, to: Timestamp| {
+        let ended = evidence.ends.iter().find(|(name, at)| name == process && *at >= from && *at <= to);
+        ended.map(|(_, at)| Gap { from: *at, to, why: Why::Gone, is_takeover: true })
+    };
+    for term in &terms {
+        if free < term.from || last != term.process {
+            let is_takeover = !last.is_empty();
+            let to = if is_takeover { term.from + TAKEOVER } else { term.from };
+            gaps.extend(ended(last, free, to));
+            gaps.push(Gap { from: free, to, why, is_takeover });
+        }
+        (free, why, last) = (term.to, term.why, term.process);
+    }
+    if free < evidence.ended {
+        gaps.extend(ended(last, free, evidence.ended));
+        gaps.push(Gap { from: free, to: evidence.ended, why, is_takeover: true });
+    }
+    gaps
+}
+
+/// The parts of a process's time with the Lease in which it had renewed it in time.
+fn renewed<'a>(evidence: &Evidence, process: &'a str, from: Timestamp, until: Timestamp) -> Vec<Term<'a>> {
+    let deadline = renew_deadline(&evidence.terms, process);
+    let mine = evidence.requests.iter().filter(|r| r.client == process && r.resource == "leases" && r.is_write());
+    let mut terms: Vec<Term<'a>> = Vec::new();
+    for at in mine.filter(|r| (200..300).contains(&r.status)).filter_map(|r| r.answered).filter(|at| *at >= from && *at <= until) {
+        match terms.last_mut().filter(|last| at <= last.to) {
+            Some(last) => last.to = at + deadline,
+            None => terms.push(Term { process, from: at, to: at + deadline, why: Why::NotRenewed }),
+        }
+    }
+    for term in &mut terms {
+        if term.to >= until {
+            (term.to, term.why) = (until, Why::Gone);
+        }
+    }
+    terms
+}

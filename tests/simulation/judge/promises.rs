@@ -1,0 +1,152 @@
+//! The promises, and how often each was judged and excused.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde_json::{Value, json};
+
+/// A promise that something may excuse. Those that nothing excuses (no pod without a record, nothing that is not ours) have no row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Promise {
+    HookKeptOpen,
+    NotTooEarly,
+    NotTooLate,
+    AskedBeforeGivenUp,
+    AskedInTime,
+    MessageKept,
+    AcceptedInTime,
+    FreshOrProved,
+    TrueTimes,
+    Grace,
+    PauseKept,
+    Budget,
+    OneWriter,
+    LabelWithAccept,
+    LabelRoom,
+    PutBack,
+    TrueEvents,
+    EachHasItsEvent,
+}
+
+impl Promise {
+    pub const ALL: [Self; 18] = [
+        Self::HookKeptOpen,
+        Self::NotTooEarly,
+        Self::NotTooLate,
+        Self::AskedBeforeGivenUp,
+        Self::AskedInTime,
+        Self::MessageKept,
+        Self::AcceptedInTime,
+        Self::FreshOrProved,
+        Self::TrueTimes,
+        Self::Grace,
+        Self::PauseKept,
+        Self::Budget,
+        Self::OneWriter,
+        Self::LabelWithAccept,
+        Self::LabelRoom,
+        Self::PutBack,
+        Self::TrueEvents,
+        Self::EachHasItsEvent,
+    ];
+
+    /// What it says, and which percentage must be judged at least of the seeds that every run plays: a little less than was measured.
+    pub const fn row(self) -> (&'static str, u64) {
+        match self {
+            Self::HookKeptOpen => ("a hook is kept open until it is completed", 85),
+            Self::NotTooEarly => ("a hook is not completed before its node is empty", 70),
+            Self::NotTooLate => ("a hook is completed as soon as its node is empty", 50),
+            Self::AskedBeforeGivenUp => ("each pod of a node that is given up was asked to go", 93),
+            Self::AskedInTime => ("each pod is asked to go while there is time", 19),
+            Self::MessageKept => ("no message is deleted before its intent is durable", 99),
+            Self::AcceptedInTime => ("an interruption is accepted in time", 80),
+            Self::FreshOrProved => ("the cause of a drain is fresh, or proved", 99),
+            Self::TrueTimes => ("a record says truly when it was accepted and released", 99),
+            Self::Grace => ("a pod gets its own grace period, or what is left", 93),
+            Self::PauseKept => ("no pod is touched in a pause", 0),
+            Self::Budget => ("no eviction overruns a budget", 98),
+            Self::OneWriter => ("a heartbeat comes from the process that leads", 98),
+            Self::LabelWithAccept => ("a node leaves load balancers with its accept, where it must", 70),
+            Self::LabelRoom => ("at most half of the Ready nodes leave load balancers", 70),
+            Self::PutBack => ("a node that is put back is as it was", 50),
+            Self::TrueEvents => ("each Event is true", 99),
+            Self::EachHasItsEvent => ("each thing that happens has its Event", 23),
+        }
+    }
+}
+
+/// How often a promise was judged, and how often it was excused instead.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Count {
+    pub judged: u64,
+    pub excused: u64,
+}
+
+/// Of each promise.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally(BTreeMap<Promise, Count>);
+
+impl Tally {
+    pub fn count(&mut self, promise: Promise, is_excused: bool) {
+        let count = self.0.entry(promise).or_default();
+        if is_excused { count.excused += 1 } else { count.judged += 1 }
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        for (promise, Count { judged, excused }) in &other.0 {
+            let count = self.0.entry(*promise).or_default();
+            (count.judged, count.excused) = (count.judged + judged, count.excused + excused);
+        }
+    }
+
+    pub fn of(&self, promise: Promise) -> Count {
+        self.0.get(&promise).copied().unwrap_or_default()
+    }
+
+    /// The promises of which a smaller share was judged than must be.
+    pub fn below_the_floor(&self) -> Vec<String> {
+        let share = |promise: &Promise| {
+            let Count { judged, excused } = self.of(*promise);
+            let (name, floor) = promise.row();
+            let is_below = (judged == 0 && floor > 0) || judged * 100 < floor * (judged + excused);
+            is_below.then(|| format!("`{name}` was judged {judged} times and excused {excused} times: at least {floor} % must be judged"))
+        };
+        Promise::ALL.iter().filter_map(share).collect()
+    }
+
+    pub fn json(&self) -> Value {
+        let row = |p: &Promise| json!({ "promise": p.row().0, "judged": self.of(*p).judged, "excused": self.of(*p).excused });
+        Promise::ALL.iter().map(row).collect()
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = Promise::ALL.iter().map(|p| p.row().0.len()).max().unwrap_or(0);
+        writeln!(f, "| {:width$} | judged | excused | share | floor |", "promise")?;
+        writeln!(f, "| {:-<width$} | -----: | ------: | ----: | ----: |", "")?;
+        for promise in Promise::ALL {
+            let (Count { judged, excused }, (name, floor)) = (self.of(promise), promise.row());
+            let share = judged * 100 / (judged + excused).max(1);
+            writeln!(f, "| {name:width$} | {judged:>6} | {excused:>7} | {share:>3} % | {floor:>3} % |")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_promise_that_is_excused_too_often_or_never_judged_is_below_its_floor() {
+        let mut tally = Tally::default();
+        Promise::ALL.iter().for_each(|promise| tally.count(*promise, false));
+        assert_eq!(tally.below_the_floor(), Vec::<String>::new());
+        for _ in 0..10_000 {
+            tally.count(Promise::NotTooEarly, true);
+        }
+        let below = tally.below_the_floor();
+        assert!(matches!(&below[..], [one] if one.contains("was judged 1 times and excused 10000 times")), "{below:?}");
+        assert_eq!(Tally::default().below_the_floor().len(), Promise::ALL.iter().filter(|p| p.row().1 > 0).count());
+    }
+}

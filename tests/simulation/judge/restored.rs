@@ -1,0 +1,167 @@
+//! What stays on a Node: nothing of somebody else's is ever changed, and a Node that is put back is as it was before.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use sundown::sim::kube::NodeState;
+
+use super::{
+    Judge, is_us,
+    nodes::{EXCLUDED, RECORD, RELEASE, TAINT, Write, excluded, open_record, record, taint},
+    promises::Promise,
+};
+
+/// Taints that `--compat nth` writes beside ours.
+const BESIDE: &str = "aws-node-termination-handler/";
+/// The node lifecycle controller sets it on each Node that is unschedulable.
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+/// Values of the load balancer label that are ours.
+const OUR_LABELS: [&str; 2] = ["sundown", "aws-node-termination-handler"];
+
+/// What a Node is without us.
+#[derive(Debug, Clone, Default)]
+struct Before {
+    /// Somebody else cordoned it.
+    cordoned: bool,
+    /// Somebody else had cordoned the Node of this name that was there before: Sundown may remember that.
+    was_cordoned: bool,
+    /// A person has changed `unschedulable` since the accept: either state may stay.
+    meddled: bool,
+    /// It is to be put back: a person asked for it, and no hook kept the drain from that.
+    restore: Option<Timestamp>,
+    /// A person took its record away after the drain was over: nobody knows any more that its taint is ours.
+    is_forgotten: bool,
+}
+
+impl Before {
+    fn may_stay_cordoned(&self) -> bool {
+        self.cordoned || self.was_cordoned || self.meddled
+    }
+}
+
+impl Judge<'_> {
+    /// At each write of ours, and in the end.
+    pub(super) fn restored(&mut self) {
+        let evidence = self.evidence;
+        let mut before: BTreeMap<&str, Before> = BTreeMap::new();
+        let mut last: BTreeMap<&str, &NodeState> = BTreeMap::new();
+        for write in self.writes.clone() {
+            let Some(new) = write.new else {
+                // What was before us on a Node that registers again, its record may remember.
+                last.retain(|_, state| Some(*state) != write.old);
+                continue;
+            };
+            last.insert(&new.name, new);
+            let known = before.entry(&new.name).or_default();
+            let Some(old) = write.old else {
+                let was_cordoned = known.cordoned || known.was_cordoned;
+                *known = Before { was_cordoned, cordoned: new.unschedulable, ..Before::default() };
+                continue;
+            };
+            if !is_us(write.by) {
+                others(write, old, new, known);
+                continue;
+            }
+            if taint(old).is_some() && taint(new).is_none() {
+                self.count(Promise::PutBack, known.meddled || known.was_cordoned);
+            }
+            for wrong in ours(old, new, known) {
+                self.broken(write.at, format!("{}: {wrong}", new.name));
+            }
+        }
+        for (name, node) in last {
+            for wrong in in_the_end(node, &before[name]) {
+                self.broken(evidence.ended, format!("{name}: {wrong}"));
+            }
+        }
+    }
+}
+
+/// Somebody else wrote.
+fn others(write: Write<'_>, old: &NodeState, new: &NodeState, known: &mut Before) {
+    if old.unschedulable != new.unschedulable {
+        known.cordoned = new.unschedulable;
+        known.meddled = true;
+    }
+    let orders = |node: &NodeState| node.annotations.get(RELEASE).is_some_and(|v| v == "true");
+    if orders(new) && !orders(old) && open_record(new).is_some_and(|all| all.iter().all(|i| i["hook"].is_null())) {
+        known.restore = Some(write.at);
+    }
+    if old.boot_id != new.boot_id {
+        known.restore = None;
+    }
+    let was_released = record(old).is_some_and(|record| !record["released"].is_null());
+    known.is_forgotten |= was_released && !new.annotations.contains_key(RECORD);
+}
+
+/// We wrote.
+fn ours(old: &NodeState, new: &NodeState, known: &mut Before) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut differ = |what: &str, was: &BTreeSet<String>, is: &BTreeSet<String>| {
+        if was != is {
+            let changed: Vec<&String> = was.symmetric_difference(is).collect();
+            wrong.push(format!("Sundown changed {what} of others: {changed:?}"));
+        }
+    };
+    differ("labels", &labels(old), &labels(new));
+    differ("annotations", &annotations(old), &annotations(new));
+    differ("taints", &taints(old), &taints(new));
+    let takes_label = excluded(old).is_some() && excluded(new) != excluded(old);
+    if takes_label && !OUR_LABELS.contains(&excluded(old).unwrap_or_default()) {
+        wrong.push(format!("Sundown changed the load balancer label of others: {:?}", excluded(old)));
+    }
+    if open_record(old).is_none() && open_record(new).is_some() {
+        (known.meddled, known.restore, known.is_forgotten) = (false, None, false);
+    }
+    let uncordons = old.unschedulable && !new.unschedulable;
+    if uncordons && known.cordoned && !known.meddled {
+        wrong.push("Sundown uncordoned it, and somebody else had cordoned it".to_owned());
+    }
+    // It is put back: in one write.
+    if taint(old).is_some() && taint(new).is_none() {
+        if new.unschedulable && !known.may_stay_cordoned() {
+            wrong.push("it was put back and left cordoned".to_owned());
+        }
+        if excluded(new).is_some_and(|value| OUR_LABELS.contains(&value)) {
+            wrong.push("it was put back and left out of load balancers".to_owned());
+        }
+        if new.taints.iter().any(|(key, ..)| key.starts_with(BESIDE)) && !old.taints.is_superset(&new.taints) {
+            wrong.push("it was put back with new taints".to_owned());
+        }
+        known.restore = None;
+    }
+    wrong
+}
+
+/// Nothing happens any more.
+fn in_the_end(node: &NodeState, known: &Before) -> Vec<&'static str> {
+    let mut wrong = Vec::new();
+    let ours = excluded(node) == Some("sundown");
+    if taint(node).is_some() && record(node).is_none() && !node.annotations.contains_key(RECORD) && !known.is_forgotten {
+        wrong.push("its taint was left behind without a record");
+    }
+    if ours && taint(node).is_none() {
+        wrong.push("it was left out of load balancers");
+    }
+    if node.unschedulable && taint(node).is_none() && !known.may_stay_cordoned() {
+        wrong.push("it was left cordoned");
+    }
+    if known.restore.is_some() {
+        wrong.push("a person released it, and it was not put back");
+    }
+    wrong
+}
+
+fn labels(node: &NodeState) -> BTreeSet<String> {
+    node.labels.iter().filter(|(key, _)| *key != EXCLUDED).map(|(key, value)| format!("{key}={value}")).collect()
+}
+
+fn annotations(node: &NodeState) -> BTreeSet<String> {
+    let others = node.annotations.iter().filter(|(key, _)| ![RECORD, RELEASE].contains(&key.as_str()));
+    others.map(|(key, value)| format!("{key}={value}")).collect()
+}
+
+fn taints(node: &NodeState) -> BTreeSet<String> {
+    let others = node.taints.iter().filter(|(key, ..)| key != TAINT && key != UNSCHEDULABLE && !key.starts_with(BESIDE));
+    others.map(|(key, value, effect)| format!("{key}={value}:{effect}")).collect()
+}

@@ -1,0 +1,295 @@
+//! What was sent to the queue, as the judge itself reads it: no code of the service takes part.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
+use sundown::sim::aws::{Delivery, SentMessage};
+
+/// What an event is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    TerminateHook,
+    LaunchHook,
+    LaunchSuccessful,
+    Spot,
+    Capacity,
+    Rebalance,
+    StateChange,
+    Health,
+}
+
+impl Kind {
+    /// Its name in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TerminateHook => "terminate-hook",
+            Self::LaunchHook => "launch-hook",
+            Self::LaunchSuccessful => "launch-successful",
+            Self::Spot => "spot",
+            Self::Capacity => "capacity",
+            Self::Rebalance => "rebalance",
+            Self::StateChange => "state-change",
+            Self::Health => "health",
+        }
+    }
+
+    fn of_event(source: &str, detail_type: &str) -> Option<Self> {
+        Some(match (source, detail_type) {
+            ("aws.autoscaling", "EC2 Instance-terminate Lifecycle Action") => Self::TerminateHook,
+            ("aws.autoscaling", "EC2 Instance-launch Lifecycle Action") => Self::LaunchHook,
+            ("aws.autoscaling", "EC2 Instance Launch Successful") => Self::LaunchSuccessful,
+            ("aws.ec2", "EC2 Spot Instance Interruption Warning") => Self::Spot,
+            ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning") => Self::Capacity,
+            ("aws.ec2", "EC2 Instance Rebalance Recommendation") => Self::Rebalance,
+            ("aws.ec2", "EC2 Instance State-change Notification") => Self::StateChange,
+            ("aws.health", "AWS Health Event") => Self::Health,
+            _ => return None,
+        })
+    }
+}
+
+/// One event about one instance, as a body states it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    pub kind: Kind,
+    /// Empty where the body has none.
+    pub id: String,
+    /// When it happened, by AWS's clock.
+    pub time: Option<Timestamp>,
+    pub instance: String,
+    /// Of a change of state.
+    pub state: Option<String>,
+    /// The end that a capacity warning states, by AWS's clock.
+    pub ends: Option<Timestamp>,
+    /// Group and hook of a lifecycle action.
+    pub hook: Option<(String, String)>,
+    pub token: Option<String>,
+    /// Sent with `sundown send-test`.
+    pub is_test: bool,
+    /// Of a test: it asks to be treated like a real event.
+    pub is_real_test: bool,
+}
+
+impl Event {
+    /// The instance is being stopped or terminated, or is so already.
+    pub fn is_ending_state(&self) -> bool {
+        matches!(self.state.as_deref(), Some("stopping" | "shutting-down" | "stopped" | "terminated"))
+    }
+
+    /// Its kind asks for the drain of a node.
+    pub fn is_interruption(&self) -> bool {
+        match self.kind {
+            Kind::TerminateHook | Kind::Spot | Kind::Capacity => true,
+            Kind::StateChange => self.is_ending_state(),
+            Kind::LaunchHook | Kind::LaunchSuccessful | Kind::Rebalance | Kind::Health => false,
+        }
+    }
+}
+
+/// An event that was sent to the queue.
+#[derive(Debug, Clone)]
+pub struct Notice {
+    pub event: Event,
+    /// When its message was sent, by the clock of the world.
+    pub sent: Timestamp,
+    /// By how much AWS's clock was ahead then.
+    pub ahead: SignedDuration,
+    pub deliveries: Vec<Delivery>,
+    /// When a call first asked for its deletion, which the queue may have forgotten.
+    pub deleted: Option<Timestamp>,
+}
+
+impl Notice {
+    /// When it happened, by AWS's clock: an event without a time happened when it was sent.
+    pub fn aws_time(&self) -> Timestamp {
+        self.event.time.unwrap_or_else(|| self.of_aws(self.sent))
+    }
+
+    /// When it happened, by the clock of the world.
+    pub fn time(&self) -> Timestamp {
+        self.aws_time() - self.ahead
+    }
+
+    /// The end that it states, by the clock of the world.
+    pub fn ends(&self) -> Option<Timestamp> {
+        self.event.ends.map(|ends| ends - self.ahead)
+    }
+
+    fn of_aws(&self, at: Timestamp) -> Timestamp {
+        at + self.ahead
+    }
+
+    /// Some client had it by that moment.
+    pub fn was_delivered_to(&self, client: &str, until: Timestamp) -> bool {
+        self.deliveries.iter().any(|d| d.by == client && d.at <= until)
+    }
+}
+
+/// Every event that was sent, in the order in which it was.
+pub fn notices(messages: &[SentMessage]) -> Vec<Notice> {
+    let of_message = |m: &SentMessage| {
+        let (sent, ahead) = (m.at, m.sent.duration_since(m.at));
+        let (deliveries, deleted) = (m.deliveries.clone(), m.deletion_lost.into_iter().chain(m.deleted).min());
+        let notice = move |event| Notice { event, sent, ahead, deliveries: deliveries.clone(), deleted };
+        events(&m.body).into_iter().map(notice)
+    };
+    messages.iter().flat_map(of_message).collect()
+}
+
+/// The events in a body: none in one that is no event, or not about an instance.
+pub fn events(body: &str) -> Vec<Event> {
+    in_envelope(body, 2)
+}
+
+/// SNS wraps a body, at most twice here.
+fn in_envelope(body: &str, depth: usize) -> Vec<Event> {
+    let Ok(Value::Object(outer)) = serde_json::from_str(body) else { return of_lines(body) };
+    match text(&outer, "Message") {
+        Some(inner) if is_envelope(&outer) && depth > 0 => in_envelope(&inner, depth - 1),
+        _ => of_object(&outer),
+    }
+}
+
+/// Some forwarders keep only the message of what SNS sends.
+fn is_envelope(outer: &Map<String, Value>) -> bool {
+    text(outer, "Type").is_none_or(|kind| kind == "Notification") && !outer.contains_key("detail-type")
+}
+
+fn of_object(outer: &Map<String, Value>) -> Vec<Event> {
+    let Some(detail_type) = text(outer, "detail-type").or_else(|| text(outer, "detail_type")) else {
+        return of_notification(outer).into_iter().collect();
+    };
+    let source = text(outer, "source").unwrap_or_default();
+    let is_test = source == "sundown.test";
+    let sources = ["aws.autoscaling", "aws.ec2", "aws.health"];
+    let of = |source: &str| Kind::of_event(source, &detail_type);
+    let kind = if is_test { sources.into_iter().find_map(of) } else { of(&source) };
+    let (Some(kind), Some(Value::Object(detail))) = (kind, outer.get("detail")) else { return Vec::new() };
+    let id = text(outer, "id").unwrap_or_default();
+    let is_real_test = is_test && detail.get("sundown").is_some_and(|wish| wish["real"] == true);
+    let of_instance = |instance: String| Event { is_test, is_real_test, ..event(kind, &id, time(outer, "time"), instance, detail) };
+    let instances = if kind == Kind::Health {
+        let entities = detail.get("affectedEntities").and_then(Value::as_array).into_iter().flatten();
+        entities.filter_map(|e| e["entityValue"].as_str().map(str::to_owned)).collect()
+    } else {
+        Vec::from_iter(text(detail, "EC2InstanceId").or_else(|| text(detail, "instance-id")))
+    };
+    instances.into_iter().map(of_instance).collect()
+}
+
+/// What Auto Scaling itself sends to the target of a hook.
+fn of_notification(native: &Map<String, Value>) -> Option<Event> {
+    let kind = match text(native, "LifecycleTransition")?.as_str() {
+        "autoscaling:EC2_INSTANCE_TERMINATING" => Kind::TerminateHook,
+        "autoscaling:EC2_INSTANCE_LAUNCHING" => Kind::LaunchHook,
+        _ => return None,
+    };
+    let id = text(native, "RequestId").unwrap_or_default();
+    Some(event(kind, &id, time(native, "Time"), text(native, "EC2InstanceId")?, native))
+}
+
+/// The same in lines of `Key: value`, as it comes through a topic.
+fn of_lines(body: &str) -> Vec<Event> {
+    let pair = |line: &str| line.split_once(':').map(|(key, value)| (key.trim().to_owned(), Value::from(value.trim())));
+    of_notification(&body.lines().filter_map(pair).collect()).into_iter().collect()
+}
+
+fn event(kind: Kind, id: &str, time_: Option<Timestamp>, instance: String, detail: &Map<String, Value>) -> Event {
+    let is_action = matches!(kind, Kind::TerminateHook | Kind::LaunchHook);
+    let hook = text(detail, "AutoScalingGroupName").zip(text(detail, "LifecycleHookName"));
+    Event {
+        kind,
+        id: id.to_owned(),
+        time: time_,
+        instance,
+        state: text(detail, "state").filter(|_| kind == Kind::StateChange),
+        ends: time(detail, "instance-termination-time").filter(|_| kind == Kind::Capacity),
+        hook: hook.filter(|_| is_action),
+        // The Auto Scaling API takes tokens of exactly 36 characters.
+        token: text(detail, "LifecycleActionToken").filter(|t| is_action && t.len() == 36),
+        is_test: false,
+        is_real_test: false,
+    }
+}
+
+fn text(object: &Map<String, Value>, key: &str) -> Option<String> {
+    object.get(key)?.as_str().map(str::to_owned)
+}
+
+fn time(object: &Map<String, Value>, key: &str) -> Option<Timestamp> {
+    text(object, key)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const INSTANCE: &str = "i-0123456789abcdef0";
+    const TOKEN: &str = "12345678-1234-1234-1234-123456789012";
+
+    fn instant(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn terminating() -> Value {
+        json!({
+            "EC2InstanceId": INSTANCE, "AutoScalingGroupName": "asg", "LifecycleHookName": "drain", "LifecycleActionToken": TOKEN,
+            "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING", "RequestId": "r", "Time": "2026-01-05T09:00:00.250Z",
+        })
+    }
+
+    fn of_event_bridge(source: &str, detail_type: &str, detail: &Value) -> Vec<Event> {
+        let time = "2026-01-05T09:00:00Z";
+        events(&json!({ "id": "e", "source": source, "detail-type": detail_type, "time": time, "detail": detail }).to_string())
+    }
+
+    #[test]
+    fn a_lifecycle_action_is_read_from_an_event_a_notification_and_a_topic() {
+        let body = terminating();
+        let native = events(&body.to_string());
+        let [one] = &native[..] else { panic!("{native:?}") };
+        assert_eq!((one.kind, one.id.as_str(), one.instance.as_str()), (Kind::TerminateHook, "r", INSTANCE));
+        assert_eq!((one.time, one.token.as_deref()), (Some(instant("2026-01-05T09:00:00.250Z")), Some(TOKEN)));
+        assert_eq!(one.hook, Some(("asg".to_owned(), "drain".to_owned())));
+        let lines: Vec<String> = body.as_object().unwrap().iter().map(|(k, v)| format!("{k}: {}", v.as_str().unwrap())).collect();
+        assert_eq!(events(&lines.join("\n")), native);
+        assert_eq!(events(&json!({ "Message": body.to_string() }).to_string()), native);
+        let wrapped = json!({ "Type": "Notification", "Message": body.to_string() }).to_string();
+        assert_eq!(events(&wrapped), native);
+        let twice = json!({ "Type": "Notification", "Message": wrapped }).to_string();
+        assert_eq!(events(&twice), native);
+        assert_eq!(events(&json!({ "Type": "Notification", "Message": twice }).to_string()), []);
+        let event = of_event_bridge("aws.autoscaling", "EC2 Instance-terminate Lifecycle Action", &body);
+        assert_eq!(event, [Event { id: "e".to_owned(), time: Some(instant("2026-01-05T09:00:00Z")), ..one.clone() }]);
+    }
+
+    #[test]
+    fn only_what_ends_an_instance_is_an_interruption() {
+        let of_ec2 = |detail_type: &str, state: &str| {
+            let detail = json!({ "instance-id": INSTANCE, "state": state, "instance-termination-time": "2026-01-05T09:02:00Z" });
+            of_event_bridge("aws.ec2", detail_type, &detail).into_iter().map(|e| (e.kind, e.is_interruption(), e.ends)).collect::<Vec<_>>()
+        };
+        let state_change = "EC2 Instance State-change Notification";
+        assert_eq!(of_ec2(state_change, "stopping"), [(Kind::StateChange, true, None)]);
+        assert_eq!(of_ec2(state_change, "running"), [(Kind::StateChange, false, None)]);
+        assert_eq!(of_ec2("EC2 Spot Instance Interruption Warning", ""), [(Kind::Spot, true, None)]);
+        assert_eq!(of_ec2("EC2 Instance Rebalance Recommendation", ""), [(Kind::Rebalance, false, None)]);
+        let capacity = "EC2 Capacity Reservation Instance Interruption Warning";
+        assert_eq!(of_ec2(capacity, ""), [(Kind::Capacity, true, Some(instant("2026-01-05T09:02:00Z")))]);
+        let health = json!({ "affectedEntities": [{ "entityValue": "i-1" }, { "entityValue": "i-2" }] });
+        let of_health = of_event_bridge("aws.health", "AWS Health Event", &health);
+        assert_eq!(of_health.iter().map(|e| (e.instance.as_str(), e.is_interruption())).collect::<Vec<_>>(), [("i-1", false), ("i-2", false)]);
+    }
+
+    #[test]
+    fn what_is_no_event_asks_for_nothing() {
+        for body in ["", "{", "[]", "null", "\u{fffd}\u{1}", "{\"detail-type\":\"EC2 Spot Instance Interruption Warning\"}", "a: b"] {
+            assert_eq!(events(body), [], "{body}");
+        }
+        let detail = json!({ "instance-id": INSTANCE });
+        assert_eq!(of_event_bridge("aws.ecs", "EC2 Spot Instance Interruption Warning", &detail), []);
+        let tested = of_event_bridge("sundown.test", "EC2 Spot Instance Interruption Warning", &detail);
+        assert!(tested.iter().all(|e| e.is_test && e.kind == Kind::Spot) && tested.len() == 1);
+    }
+}

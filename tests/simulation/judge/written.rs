@@ -1,0 +1,311 @@
+//! What the records on Nodes say, and which of the events that were sent each entry of theirs is.
+//! The facts of an interruption come from its message, and the time of its accept from the journal
+//! of the embedded Kubernetes. What the record itself says is only compared with them.
+
+use std::{collections::BTreeMap, rc::Rc};
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sundown::sim::{aws::ActionReport, kube::Request};
+
+use super::{is_us, sent::Notice};
+
+/// An entry of a record, as it is written. Its times are by AWS's clock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    pub kind: String,
+    /// Of a state change.
+    pub state: Option<String>,
+    pub event: String,
+    pub time: Timestamp,
+    pub accepted: Timestamp,
+    pub hook: Option<(String, String)>,
+    pub token: Option<String>,
+    pub ends: Option<Timestamp>,
+    pub is_stale: bool,
+}
+
+/// The entries of a record.
+pub fn interruptions(record: &Value) -> impl Iterator<Item = Written> + use<> {
+    let all = record["interruptions"].as_array().cloned().unwrap_or_default();
+    all.into_iter().filter_map(|i| {
+        let text = |key: &str| i[key].as_str().map(str::to_owned);
+        let time = |key: &str| i[key].as_str().and_then(|t| t.parse().ok());
+        Some(Written {
+            kind: text("kind")?,
+            state: text("state"),
+            event: text("event").unwrap_or_default(),
+            time: time("time")?,
+            accepted: time("accepted")?,
+            hook: text("group").zip(text("hook")),
+            token: text("token"),
+            ends: time("ends"),
+            is_stale: i["stale"] == true,
+        })
+    })
+}
+
+/// An interruption that was accepted. All times are by the clock of the world.
+#[derive(Debug, Clone)]
+pub struct Told {
+    pub kind: String,
+    /// Of a state change.
+    pub state: Option<String>,
+    pub event: String,
+    pub time: Timestamp,
+    /// When its message was sent.
+    pub sent: Timestamp,
+    /// When the PATCH that wrote it into the record reached the API server.
+    pub accepted: Timestamp,
+    pub hook: Option<(String, String)>,
+    pub token: Option<String>,
+    pub ends: Option<Timestamp>,
+    /// It was read late and waited for a proof.
+    pub is_stale: bool,
+}
+
+impl Told {
+    /// It says that nothing runs on the machine any more.
+    pub fn is_over(&self) -> bool {
+        !self.is_stale && matches!(self.state.as_deref(), Some("stopped" | "terminated"))
+    }
+
+    /// It is this action's.
+    pub fn is_of(&self, action: &ActionReport) -> bool {
+        let same_token = self.token.as_ref().is_none_or(|token| *token == action.token);
+        let same_hook = self.hook.as_ref().is_some_and(|(group, hook)| *group == action.group && *hook == action.hook);
+        same_hook && same_token && self.accepted >= action.started
+    }
+}
+
+/// One entry of a record that Sundown wrote.
+pub struct Seen {
+    /// When the PATCH had its effect.
+    pub at: Timestamp,
+    pub by: String,
+    pub node: String,
+    /// The instance of the Node.
+    pub instance: String,
+    /// The Node's record before did not have it.
+    pub is_new: bool,
+    pub written: Written,
+    /// Which of the events it is; `None`: nobody had sent it by then.
+    pub cause: Option<usize>,
+    /// When the PATCH that first wrote it came in; `None` where it has no cause.
+    pub accepted: Option<Timestamp>,
+}
+
+/// What a record that Sundown wrote says of itself.
+pub struct Header {
+    pub at: Timestamp,
+    pub by: String,
+    pub node: String,
+    /// The instance of the Node.
+    pub instance: String,
+    /// The instance that an open record names.
+    pub names: Option<String>,
+    /// When it says that it was released, by the clock of the world, where the record before did not.
+    pub released: Option<Timestamp>,
+    /// When its PATCH came in.
+    pub came_in: Timestamp,
+}
+
+/// Instance, event, hook and token.
+type Key = (String, String, Option<(String, String)>, Option<String>);
+
+/// An entry of the last record of a Node.
+struct Read {
+    key: Key,
+    written: Written,
+    cause: Option<usize>,
+    told: Option<Rc<Told>>,
+}
+
+/// Reads one page of a Node after the other, in the order in which they were written.
+pub struct Reader<'a> {
+    notices: &'a [Notice],
+    by_instance: BTreeMap<&'a str, Vec<usize>>,
+    /// When PATCHes of Nodes came in, by client and Node.
+    patches: BTreeMap<(&'a str, &'a str), Vec<Timestamp>>,
+    /// What the last record of a Node held.
+    last: BTreeMap<String, Vec<Read>>,
+    /// When an entry came into a record that did not have it.
+    appeared: BTreeMap<Key, Vec<Timestamp>>,
+    pub seen: Vec<Seen>,
+    pub headers: Vec<Header>,
+    released: BTreeMap<String, Option<Timestamp>>,
+}
+
+/// A record as it was written on a Node.
+pub struct Writing<'p> {
+    pub at: Timestamp,
+    pub by: &'p str,
+    pub node: &'p str,
+    pub instance: &'p str,
+    pub record: Option<&'p Value>,
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(notices: &'a [Notice], requests: &'a [Request]) -> Self {
+        let mut by_instance: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (i, notice) in notices.iter().enumerate() {
+            by_instance.entry(notice.event.instance.as_str()).or_default().push(i);
+        }
+        let mut patches: BTreeMap<_, Vec<Timestamp>> = BTreeMap::new();
+        for r in requests.iter().filter(|r| r.verb == "patch" && r.resource == "nodes") {
+            patches.entry((r.client.as_str(), r.name.as_str())).or_default().push(r.at);
+        }
+        patches.values_mut().for_each(|all| all.sort());
+        Self {
+            notices,
+            by_instance,
+            patches,
+            last: BTreeMap::new(),
+            appeared: BTreeMap::new(),
+            seen: Vec::new(),
+            headers: Vec::new(),
+            released: BTreeMap::new(),
+        }
+    }
+
+    /// The interruptions of the record, each with the facts of its message. What a person wrote
+    /// into a record is taken as it is. What Sundown wrote and nobody had sent is left out.
+    pub fn read(&mut self, page: &Writing<'_>) -> Vec<Rc<Told>> {
+        self.header(page);
+        let last = self.last.remove(page.node).unwrap_or_default();
+        let now: Vec<Read> = page.record.into_iter().flat_map(interruptions).map(|w| self.entry(w, &last, page)).collect();
+        let told = now.iter().filter_map(|read| read.told.clone()).collect();
+        self.last.insert(page.node.to_owned(), now);
+        told
+    }
+
+    fn header(&mut self, page: &Writing<'_>) {
+        let record = page.record.unwrap_or(&Value::Null);
+        let ahead = self.notices.iter().rev().find(|n| n.sent <= page.at).map(|n| n.ahead).unwrap_or_default();
+        let released = record["released"]["at"].as_str().and_then(|t| t.parse::<Timestamp>().ok()).map(|t| t - ahead);
+        let before = self.released.insert(page.node.to_owned(), released).flatten();
+        let is_open = page.record.is_some() && record["released"].is_null();
+        let names = record["instance"].as_str().filter(|_| is_open && !page.instance.is_empty());
+        if is_us(page.by) && page.record.is_some() {
+            self.headers.push(Header {
+                at: page.at,
+                by: page.by.to_owned(),
+                node: page.node.to_owned(),
+                instance: page.instance.to_owned(),
+                names: names.map(str::to_owned),
+                released: released.filter(|_| before != released),
+                came_in: self.came_in(page),
+            });
+        }
+    }
+
+    fn entry(&mut self, written: Written, last: &[Read], page: &Writing<'_>) -> Read {
+        let key: Key = (page.instance.to_owned(), written.event.clone(), written.hook.clone(), written.token.clone());
+        let known = last.iter().find(|read| read.key == key);
+        if let Some(same) = known.filter(|known| known.written == written) {
+            return Read { key, written, cause: same.cause, told: same.told.clone() };
+        }
+        let cause = self.cause(&written, page);
+        let told = match (known.and_then(|known| known.told.as_ref()), cause) {
+            (Some(told), _) => Some(Told { is_stale: written.is_stale, ..(**told).clone() }),
+            (None, Some(cause)) => {
+                let accepted = self.accepted(&key, &written, cause, page);
+                Some(Told::of(&self.notices[cause], &written, accepted))
+            }
+            (None, None) if !is_us(page.by) => Some(Told::by_hand(&written)),
+            (None, None) => None,
+        };
+        if is_us(page.by) {
+            self.seen.push(Seen {
+                at: page.at,
+                by: page.by.to_owned(),
+                node: page.node.to_owned(),
+                instance: page.instance.to_owned(),
+                is_new: known.is_none(),
+                written: written.clone(),
+                cause,
+                accepted: told.as_ref().map(|t| t.accepted),
+            });
+        }
+        Read { key, written, cause, told: told.map(Rc::new) }
+    }
+
+    /// The event that an entry is, of those that had been sent by then: where several have its id,
+    /// one that says all that it says.
+    fn cause(&self, written: &Written, page: &Writing<'_>) -> Option<usize> {
+        let of_instance = self.by_instance.get(page.instance).into_iter().flatten().copied();
+        let sent = of_instance.filter(|i| self.notices[*i].sent <= page.at && self.notices[*i].may_be(written));
+        sent.min_by_key(|i| (!self.notices[*i].differs(written).is_empty(), *i))
+    }
+
+    /// The journal's time of the accept. A record that was deleted and is written back keeps the
+    /// time of its accept: of all times at which the entry appeared, the one that it says counts.
+    fn accepted(&mut self, key: &Key, written: &Written, cause: usize, page: &Writing<'_>) -> Timestamp {
+        let came_in = self.came_in(page);
+        let times = self.appeared.entry(key.clone()).or_default();
+        times.push(came_in);
+        let says = written.accepted - self.notices[cause].ahead;
+        let off = |t: &Timestamp| t.duration_since(says).abs();
+        times.iter().copied().min_by_key(off).unwrap_or(came_in)
+    }
+
+    /// When the PATCH came in that had its effect then.
+    fn came_in(&self, page: &Writing<'_>) -> Timestamp {
+        let all = self.patches.get(&(page.by, page.node)).into_iter().flatten();
+        all.copied().filter(|at| *at <= page.at).max().unwrap_or(page.at)
+    }
+}
+
+impl Told {
+    fn of(notice: &Notice, written: &Written, accepted: Timestamp) -> Self {
+        let event = &notice.event;
+        Self {
+            kind: event.kind.name().to_owned(),
+            state: event.state.clone(),
+            event: event.id.clone(),
+            time: notice.time(),
+            sent: notice.sent,
+            accepted,
+            hook: event.hook.clone(),
+            token: event.token.clone(),
+            ends: notice.ends(),
+            is_stale: written.is_stale,
+        }
+    }
+
+    fn by_hand(written: &Written) -> Self {
+        let Written { kind, state, event, time, accepted, hook, token, ends, is_stale } = written.clone();
+        Self { kind, state, event, time, sent: accepted, accepted, hook, token, ends, is_stale }
+    }
+}
+
+impl Notice {
+    /// The entry has its id; one without an id goes by kind and hook.
+    fn may_be(&self, written: &Written) -> bool {
+        let same_words = || self.event.kind.name() == written.kind && self.event.hook == written.hook;
+        self.id() == written.event && (!written.event.is_empty() || same_words())
+    }
+
+    /// Longer ids are cut.
+    fn id(&self) -> String {
+        self.event.id.chars().take(128).collect()
+    }
+
+    /// What the entry says otherwise than the event, in words.
+    pub fn differs(&self, written: &Written) -> Vec<String> {
+        let event = &self.event;
+        let millis = |t: Timestamp| t.as_millisecond();
+        let hook = |hook: &Option<(String, String)>| hook.as_ref().map(|(group, hook)| format!("{group}/{hook}"));
+        let text = |t: &Option<String>| t.clone().unwrap_or_default();
+        let facts = [
+            ("kind", written.kind.clone(), event.kind.name().to_owned()),
+            ("time", millis(written.time).to_string(), millis(self.aws_time()).to_string()),
+            ("state", text(&written.state), text(&event.state)),
+            ("ends", format!("{:?}", written.ends.map(millis)), format!("{:?}", event.ends.map(millis))),
+            ("hook", text(&hook(&written.hook)), text(&hook(&event.hook))),
+            ("token", text(&written.token), text(&event.token)),
+        ];
+        let differing = facts.into_iter().filter(|(_, says, is)| says != is);
+        differing.map(|(field, says, is)| format!("{field} {says}, and the message {is}")).collect()
+    }
+}
