@@ -38,7 +38,7 @@ pub fn burst() -> Vec<Figure> {
                 measured: last.since_or_zero(begun).as_secs_f64().into(),
                 unit: "s",
                 bar: Bar::Most(5.0),
-                ratio: Bar::Most(1.5),
+                ratio: Bar::Most(4.0),
                 baseline: Some(Baseline { what: "the same PATCHes by a bare client, 48 at once", value: bare.seconds, floor: Bar::Most(2.5) }),
             },
             Figure {

@@ -68,7 +68,7 @@ pub fn budget() -> Vec<Figure> {
             measured: p99(&ours).into(),
             unit: "ms",
             bar: Bar::Most(50.0),
-            ratio: Bar::Most(3.0),
+            ratio: Bar::Most(2.0),
             baseline: Some(Baseline { what: "a bare watch that answers each with a GET", value: p99(&bare), floor: Bar::Most(40.0) }),
         }]
     })

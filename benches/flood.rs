@@ -143,7 +143,7 @@ async fn known() -> (Figure, Figure) {
         measured: (MESSAGES as f64 / span(&stage.world, from)).into(),
         unit: "/s",
         bar: Bar::None,
-        ratio: Bar::Least(0.3),
+        ratio: Bar::Least(0.39),
         baseline: Some(Baseline { what: "received and deleted by a bare client, 16 of each at once", value: bare, floor: Bar::Least(8_000.0) }),
     };
     let patches = Figure {

@@ -137,7 +137,7 @@ pub fn connections() -> Vec<Figure> {
             unit: "ms",
             // A kubelet waits for a second.
             bar: Bar::Most(1000.0),
-            ratio: Bar::None,
+            ratio: Bar::Most(1.4),
             baseline: Some(Baseline { what: "the slowest one without them", value: calm, floor: Bar::Most(100.0) }),
         }]
     })
