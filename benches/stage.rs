@@ -134,7 +134,8 @@ impl Stage {
     }
 
     fn with_record(&self, is_so: impl Fn(&str) -> bool) -> usize {
-        let record = |node: &serde_json::Value| node.pointer("/metadata/annotations/sundown.dev~1record")?.as_str().filter(|r| is_so(r)).map(drop);
+        let record =
+            |node: &serde_json::Value, _: Moment| node.pointer("/metadata/annotations/sundown.dev~1record")?.as_str().filter(|r| is_so(r)).map(drop);
         self.world.kube.collect("nodes", record).len()
     }
 
