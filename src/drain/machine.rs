@@ -150,6 +150,13 @@ impl Drain {
         self.pods.get(uid)?.evict_until(&self.rules(now), now)
     }
 
+    /// What people should hear of an order that is sent now if it is accepted after the end of this drain, which then says nothing of it:
+    /// that a pod was deleted by force.
+    #[must_use]
+    pub fn note_after_end(&self, order: &Order) -> Option<Note> {
+        self.pods.get(order.uid())?.note_of(order)
+    }
+
     /// When it wants an [`Input::Tick`].
     #[must_use]
     pub fn next_wake(&self) -> Option<Moment> {

@@ -378,10 +378,18 @@ impl Entry {
         }
     }
 
+    /// What people should hear if this order is accepted and it deletes the pod by force for the first time.
+    pub(super) fn note_of(&self, order: &Order) -> Option<Note> {
+        let Order::Delete { pod, uid, grace, why: DeleteWhy::Forced } = order else { return None };
+        let without_effect = self.accepted_at.map(|_| BlockReason::Intercepted);
+        let reason = self.refused.or(without_effect).unwrap_or(BlockReason::NoSlot);
+        (!self.forced).then(|| Note::Forced { pod: pod.clone(), uid: uid.clone(), grace: *grace, reason })
+    }
+
     /// An order for it was accepted. What people should hear of that.
     pub(super) fn accepted(&mut self, now: Moment, order: &Order, force_at: Option<Moment>) -> Option<Note> {
         let (pod, uid, own) = (self.pod.key.clone(), self.pod.uid.clone(), self.pod.grace);
-        let without_effect = self.accepted_at.map(|_| BlockReason::Intercepted);
+        let forced = self.note_of(order);
         if self.pod.deletion.is_none() {
             self.accepted_at = Some(now);
         }
@@ -390,9 +398,9 @@ impl Entry {
                 self.shortened_for = force_at.map(Box::new);
                 Some(Note::ShortenedGrace { pod, uid, grace: *grace, own })
             }
-            Order::Delete { grace, .. } => {
-                let reason = self.refused.or(without_effect).unwrap_or(BlockReason::NoSlot);
-                (!std::mem::replace(&mut self.forced, true)).then_some(Note::Forced { pod, uid, grace: *grace, reason })
+            Order::Delete { .. } => {
+                self.forced = true;
+                forced
             }
             Order::Evict { grace, .. } => {
                 if self.block.as_ref().is_some_and(|b| b.reason != BlockReason::Intercepted) {

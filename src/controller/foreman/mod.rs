@@ -219,7 +219,7 @@ impl Foreman {
             }
             Word::Unschedulable(listed) => self.take_over(&listed),
             Word::Read { name, node } => self.was_read(&name, node.as_ref()),
-            Word::Answer { node, order, answer } => self.answered(&node, order, answer),
+            Word::Answer { node, order, answer, after_end } => self.answered(&node, order, answer, after_end),
             Word::DaemonSet { node, namespace, name, state } => self.step(&node, Input::DaemonSet { namespace, name, state }),
             Word::PausedAll(paused) => self.pause_all(paused),
             Word::Doubt { node, uid, counts } => self.doubt_settled(&node, &uid, counts),

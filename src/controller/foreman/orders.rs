@@ -10,7 +10,7 @@ use crate::{
     config::ForceAfter,
     controller::context::Term,
     domain::{ApiAnswer, MomentExt, NodeName, PodKey, PodUid},
-    drain::{DaemonSetState, DeleteWhy, DispatchInput, Input, Order, classify},
+    drain::{DaemonSetState, DeleteWhy, DispatchInput, Input, Note, Order, classify},
 };
 
 impl Foreman {
@@ -22,7 +22,9 @@ impl Foreman {
             self.dispatch(DispatchInput::Withdrawn { uid: uid.clone() });
             return;
         };
-        let until = self.courses.get(node).and_then(|c| c.drain.as_ref()).and_then(|d| d.evict_until(uid, now));
+        let drain = self.courses.get(node).and_then(|c| c.drain.as_ref());
+        let until = drain.and_then(|d| d.evict_until(uid, now));
+        let after_end = drain.and_then(|d| d.note_after_end(&order)).map(Box::new);
         let patience = until.map_or(Duration::MAX, |at| at.since_or_zero(now));
         let (term, node) = (self.term.clone(), node.clone());
         self.term.spawn(async move {
@@ -39,11 +41,11 @@ impl Foreman {
                     DeleteWhy::Shortened => term.cluster.delete_pod(pod, uid, Some(*grace)).await,
                 },
             };
-            term.tell(Word::Answer { node, order, answer });
+            term.tell(Word::Answer { node, order, answer, after_end });
         });
     }
 
-    pub(super) fn answered(&mut self, node: &NodeName, order: Order, answer: ApiAnswer) {
+    pub(super) fn answered(&mut self, node: &NodeName, order: Order, answer: ApiAnswer, after_end: Option<Box<Note>>) {
         let class = classify(&answer);
         debug!(node = %node, pod = %order.pod(), answer = class.as_str(), message = %answer.message, "An order was answered.");
         match &order {
@@ -63,6 +65,10 @@ impl Foreman {
                     self.term.metrics.forced();
                 }
             }
+        }
+        let has_ended = self.courses.get(node).is_none_or(|course| course.drain.is_none());
+        if let Some(note) = after_end.filter(|_| has_ended && answer.is_success()) {
+            self.tell_note(node, *note);
         }
         self.term.board.ordered(node, &order, class);
         let uid = order.uid().clone();

@@ -4,7 +4,7 @@ use sundown::{
     domain::MomentExt,
     sim::{
         aws::{Fault as AwsFault, FaultRule, How},
-        kube::{BudgetSpec, PodShape, PodSpec},
+        kube::{BudgetSpec, Fact, Fault, Match, PodShape, PodSpec, Rule},
     },
 };
 
@@ -193,5 +193,26 @@ async fn what_nobody_could_beat_is_forced_before_its_first_window_ends_also_by_t
     stage.completed_once(&instance);
     assert_eq!(stage.removals().iter().map(|r| (r.0.as_str(), r.2)).collect::<Vec<_>>(), [("quorum", true)]);
     second.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forced_delete_that_is_answered_after_the_end_of_its_drain_is_told() {
+    let stage = Stage::new(1573);
+    let instance = stage.spot_group(2).remove(0);
+    stage.blocked_pod(&instance, "web", 30);
+    let node = stage.world.node_of(&instance).unwrap();
+    let sundown = stage.lead("sundown-0", &[]).await;
+    stage.world.kube.inject(Rule::always(Match::of("delete", "pods"), Fault::SlowAnswer(s(3))));
+    stage.spot_warning(&instance, "spot-1");
+    let forced = || stage.deeds().iter().any(|e| matches!(e.fact, Fact::Deleted { .. }));
+    stage.until(110, "it is forced", forced).await;
+    stage.world.kube.delete_node(&node);
+    stage.pass(1).await;
+    assert_eq!(sundown.metric("drains_total{end=\"node_gone\"}"), 1.0);
+    stage.pass(10).await;
+    let told: Vec<_> = stage.events().into_iter().filter(|e| e.reason == "Forced").map(|e| e.name).collect();
+    assert_eq!(told, ["web"]);
+    sundown.stop().await;
     stage.end();
 }
