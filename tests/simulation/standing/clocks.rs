@@ -92,3 +92,23 @@ async fn a_clock_that_is_ahead_of_the_api_servers_makes_no_new_pod_old_and_no_po
     sundown.stop().await;
     stage.end();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_is_silent_for_as_long_by_a_clock_that_is_ahead_of_the_api_servers() {
+    let stage = Stage::new(1413);
+    let instance = stage.group(5, 300).remove(0);
+    let node = stage.world.node_of(&instance).unwrap();
+    stage.world.kube.add_pod(&PodSpec::on(node.clone(), "shop", "web").shape(PodShape { stuck: true, ..PodShape::default() }));
+    let sundown = stage.start_with_clock("sundown-0", &[], Clock::starting_at(stage.clock.now().plus(s(90))));
+    follow(&stage, 10, &sundown).await;
+    stage.world.kube.kubelet_lost(&node);
+    let lost = stage.clock.now();
+    stage.world.aws.terminate(&instance, true);
+    stage.until(200, "it is completed", || stage.actions(&instance).iter().all(|a| a.end.is_some())).await;
+    // 40 s until the cluster says Unknown, 60 s of that, 30 s for the pods.
+    let took = stage.clock.now().since_or_zero(lost).as_secs_f64();
+    assert!((127.0..134.0).contains(&took), "{took}");
+    assert_eq!(sundown.metric("drains_total{end=\"unreachable\"}"), 1.0);
+    sundown.stop().await;
+    stage.end_unjudged();
+}
