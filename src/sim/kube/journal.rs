@@ -12,7 +12,7 @@ use crate::{domain::Moment, sim::Disturbance};
 pub struct Request {
     /// When it came in.
     pub at: Moment,
-    /// When it was answered (a watch: when it began); `None` where the client got no answer, or not yet.
+    /// When it was answered (a watch: when it began); `None` where the client got no answer that it can read, or not yet.
     pub answered: Option<Moment>,
     /// It met a fault.
     pub is_disturbed: bool,
@@ -30,7 +30,7 @@ pub struct Request {
     pub namespace: String,
     /// The name or "".
     pub name: String,
-    /// The HTTP status; 0 where the client got no answer, or not yet.
+    /// The HTTP status; 0 where the client got no answer that it can read, or not yet.
     pub status: u16,
     /// It was a dry run.
     pub dry_run: bool,

@@ -240,7 +240,7 @@ impl KubeService {
         match after {
             Some(Fault::AnswerLost) => (0, Err("connection closed before message completed".into())),
             Some(Fault::HangAfterEffect) => std::future::pending().await,
-            Some(_) => (200, Ok(self.plain(200, "<html>502 Bad Gateway</html>", "text/html"))),
+            Some(_) => (0, Ok(self.plain(200, "<html>502 Bad Gateway</html>", "text/html"))),
             None => self.respond(call.as_ref().ok(), answer),
         }
     }

@@ -10,7 +10,7 @@ use super::{
     excuses::{COMPLETIONS, HEARTBEATS, MESSAGES, REMOVE_PODS, SEE_BUDGETS, SEE_NODES, SEE_PODS, Scope, WRITE_NODES},
     in_time::WELL_AGAIN,
     is_us,
-    leaders::Why,
+    leaders::{Gap, Why},
     promises::Promise,
     sent::Notice,
     story::{Deadline, Life, is_open},
@@ -91,14 +91,15 @@ impl Judge<'_> {
         }
     }
 
-    /// A process that lost its Lease goes on with the heartbeats for as long as its drain may take, and then ends them.
+    /// A process that lost its Lease goes on with the heartbeats for as long as a drain may take from when it came to owe them, and then
+    /// ends them.
     fn beaten_until(&self, action: &ActionReport, end: Timestamp) -> Timestamp {
         let accepted = self.story.told(&action.instance, end).iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min();
         let Some(accepted) = accepted else { return end };
         let timeout = Duration::from_secs(self.evidence.terms.drain_timeout);
-        let over = accepted + timeout;
-        let is_lost = self.leaders.gaps.iter().any(|gap| gap.why == Why::NotRenewed && gap.from <= over && gap.to >= end);
-        if is_lost { over.min(end) } else { end }
+        let over = |gap: &Gap| self.leaders.at(gap.from).map_or(accepted, |holder| accepted.max(holder.at)) + timeout;
+        let lost = self.leaders.gaps.iter().find(|gap| gap.why == Why::NotRenewed && gap.from <= over(gap) && gap.to >= end);
+        lost.map_or(end, |gap| over(gap).min(end))
     }
 
     fn not_too_early(&mut self, name: &str, action: &ActionReport, at: Timestamp) {
@@ -125,7 +126,15 @@ impl Judge<'_> {
             || self.story.released_by_hand(node, at)
             || self.story.record_deleted_twice(node, at)
             || self.is_unreachable(&action.instance, node, at);
-        if excused { Vec::new() } else { self.story.left(node, at) }
+        if excused || self.was_empty(node, at) { Vec::new() } else { self.story.left(node, at) }
+    }
+
+    /// Its node was empty as long before as `--complete-delay` says, or some seconds earlier. What a controller puts there during the delay
+    /// (its pods tolerate the cordon) is not waited for.
+    fn was_empty(&self, node: &str, at: Timestamp) -> bool {
+        let delay = Duration::from_secs(self.evidence.terms.complete_delay);
+        let mut looks = [0, 1, 2, 5].map(|more| at - delay - Duration::from_secs(more)).into_iter();
+        !delay.is_zero() && looks.any(|look| self.story.left(node, look).is_empty())
     }
 
     /// The deadlines that had come and count: in a pause none does.
@@ -231,7 +240,7 @@ impl Judge<'_> {
     }
 
     /// Nobody calls for an action that we completed: AWS refuses that, and it says that somebody lost count. Where an answer was lost, or
-    /// another process took over, one call more has to find out; and where AWS ended the action by itself, one that was on its way.
+    /// another process took over (or the same one leads again), one call more has to find out; and where AWS ended the action by itself, one that was on its way.
     pub(super) fn late_calls(&mut self) {
         let evidence = self.evidence;
         for action in &evidence.actions {
@@ -239,7 +248,7 @@ impl Judge<'_> {
             let object = format!("{}/{}/{}", action.group, action.hook, action.instance);
             let lost = evidence.calls.iter().filter(|c| SIGNS.contains(&c.api.as_str()) && c.object == object && c.outcome == Outcome::LostAfter);
             let last = action.late_calls.last().copied().unwrap_or(end.at);
-            let successors = self.leaders.changes(action.started, last);
+            let successors = self.leaders.changes(action.started, last) + self.leaders.not_renewed(action.started, last);
             let untold = usize::from(end.by.is_empty() || !is_us(&end.by));
             // The queue may lose a deletion and deliver a message again. Where AWS ended the action by itself, no record tells that it is
             // over, and each delivery costs one call to find that out.

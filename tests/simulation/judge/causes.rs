@@ -8,7 +8,7 @@ use sundown::sim::aws::{ActionReport, Outcome};
 
 use super::{
     Judge,
-    excuses::{MESSAGES, Needs, SEE_NODES, Scope, WRITE_NODES},
+    excuses::{HEARTBEATS, MESSAGES, Needs, SEE_NODES, Scope, WRITE_NODES},
     promises::Promise,
     sent::{Kind, Notice},
     written::{Header, Seen, Written},
@@ -154,7 +154,9 @@ impl Judge<'_> {
                 return Some(format!("stale after {age:?}"));
             }
             // Then it could not be asked for 10 s whether it still holds.
-            let scope = Scope { needs: &[PROOFS], of: None, process: Some(&seen.by), without_leader: None };
+            // Whether a hook still waits, only a heartbeat can say.
+            let needs: &[Needs] = if event.hook.is_some() { &[PROOFS, HEARTBEATS] } else { &[PROOFS] };
+            let scope = Scope { needs, of: Some((&seen.instance, &seen.node)), process: Some(&seen.by), without_leader: None };
             let excused = self.is_excused(scope, at - DECIDED_LATE, at);
             self.count(Promise::FreshOrProved, excused);
             return (!excused).then(|| "stale, although all was well".to_owned());

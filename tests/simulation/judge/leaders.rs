@@ -121,6 +121,11 @@ impl<'a> Leaders<'a> {
     pub fn changes(&self, from: Timestamp, to: Timestamp) -> usize {
         self.holders.iter().filter(|h| h.process.is_some() && h.at > from && h.at <= to).count()
     }
+
+    /// How often a process could not renew the Lease between these moments. It may lead again.
+    pub fn not_renewed(&self, from: Timestamp, to: Timestamp) -> usize {
+        self.gaps.iter().filter(|gap| gap.why == Why::NotRenewed && gap.from > from && gap.from <= to).count()
+    }
 }
 
 fn holders(evidence: &Evidence) -> Vec<Holder<'_>> {

@@ -15,6 +15,8 @@ use super::{
 
 /// How long a pod that may be deleted waits for a slot for its first eviction.
 const UNASKED: Duration = Duration::from_secs(2);
+/// The shortest grace period: a pod that is to be gone by a deadline is deleted so long before it.
+const LAST: Duration = Duration::from_secs(1);
 /// How long a new leader may not know which heartbeats were accepted.
 const UNKNOWN: Duration = Duration::from_secs(30);
 
@@ -147,8 +149,9 @@ impl Judge<'_> {
             let half = d.accepted + Duration::try_from(d.at.duration_since(d.accepted)).unwrap_or_default() / 2;
             (d.at - own).max(half)
         };
-        // One that could not be asked (no slot was free, or the API server had too much to do) has two seconds more.
-        if !asked && !deadlines.iter().any(|d| at >= from(d).max(bound) + UNASKED) {
+        // One that could not be asked (no slot was free, or the API server had too much to do) has two seconds more, but not longer than
+        // until the last second, in which nothing waits any more.
+        if !asked && !deadlines.iter().any(|d| at >= (from(d).max(bound) + UNASKED).min(d.at - LAST)) {
             self.broken(at, format!("{} was deleted and never asked to go", pod.name));
         }
         if !deadlines.iter().any(|d| at + SLACK >= from(d)) {

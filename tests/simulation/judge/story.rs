@@ -364,7 +364,10 @@ impl<'a> Story<'a> {
     /// Somebody asked before that for the release of the drain that went on then: not before its accept, which takes an older order away.
     pub fn released_by_hand(&self, node: &str, at: Timestamp) -> bool {
         let pages = self.pages.get(node).map(Vec::as_slice).unwrap_or_default();
-        let accepted = self.page(node, at).and_then(|p| p.told.iter().map(|t| t.accepted).min());
+        // A released drain may have made room for another one at the same moment.
+        let until = |i: usize| pages.get(i + 1).map_or(at, |next| next.at);
+        let current = pages.iter().enumerate().filter(|(i, page)| page.at <= at && until(*i) >= at).map(|(_, page)| page);
+        let accepted = current.flat_map(|page| page.told.iter().map(|t| t.accepted)).min();
         pages.windows(2).any(|w| {
             let asked = w[1].to_be_released && !w[0].to_be_released && is_open(&w[0]);
             asked && w[1].at <= at && accepted.is_none_or(|accepted| w[1].at >= accepted)

@@ -125,8 +125,8 @@ struct Read {
 pub struct Reader<'a> {
     notices: &'a [Notice],
     by_instance: BTreeMap<&'a str, Vec<usize>>,
-    /// When PATCHes of Nodes came in, by client and Node.
-    patches: BTreeMap<(&'a str, &'a str), Vec<Timestamp>>,
+    /// PATCHes of Nodes in the order in which they came in, by client and Node. One whose effect was found is left out.
+    patches: BTreeMap<(&'a str, &'a str), Vec<&'a Request>>,
     /// What the last record of a Node held.
     last: BTreeMap<String, Vec<Read>>,
     /// When an entry came into a record that did not have it.
@@ -151,11 +151,11 @@ impl<'a> Reader<'a> {
         for (i, notice) in notices.iter().enumerate() {
             by_instance.entry(notice.event.instance.as_str()).or_default().push(i);
         }
-        let mut patches: BTreeMap<_, Vec<Timestamp>> = BTreeMap::new();
+        let mut patches: BTreeMap<_, Vec<&Request>> = BTreeMap::new();
         for r in requests.iter().filter(|r| r.verb == "patch" && r.resource == "nodes") {
-            patches.entry((r.client.as_str(), r.name.as_str())).or_default().push(r.at);
+            patches.entry((r.client.as_str(), r.name.as_str())).or_default().push(r);
         }
-        patches.values_mut().for_each(|all| all.sort());
+        patches.values_mut().for_each(|all| all.sort_by_key(|r| r.at));
         Self {
             notices,
             by_instance,
@@ -171,15 +171,16 @@ impl<'a> Reader<'a> {
     /// The interruptions of the record, each with the facts of its message. What a person wrote
     /// into a record is taken as it is. What Sundown wrote and nobody had sent is left out.
     pub fn read(&mut self, page: &Writing<'_>) -> Vec<Rc<Told>> {
-        self.header(page);
+        let came_in = self.came_in(page);
+        self.header(page, came_in);
         let last = self.last.remove(page.node).unwrap_or_default();
-        let now: Vec<Read> = page.record.into_iter().flat_map(interruptions).map(|w| self.entry(w, &last, page)).collect();
+        let now: Vec<Read> = page.record.into_iter().flat_map(interruptions).map(|w| self.entry(w, &last, page, came_in)).collect();
         let told = now.iter().filter_map(|read| read.told.clone()).collect();
         self.last.insert(page.node.to_owned(), now);
         told
     }
 
-    fn header(&mut self, page: &Writing<'_>) {
+    fn header(&mut self, page: &Writing<'_>, came_in: Timestamp) {
         let record = page.record.unwrap_or(&Value::Null);
         let ahead = self.notices.iter().rev().find(|n| n.sent <= page.at).map(|n| n.ahead).unwrap_or_default();
         let released = record["released"]["at"].as_str().and_then(|t| t.parse::<Timestamp>().ok()).map(|t| t - ahead);
@@ -194,12 +195,12 @@ impl<'a> Reader<'a> {
                 instance: page.instance.to_owned(),
                 names: names.map(str::to_owned),
                 released: released.filter(|_| before != released),
-                came_in: self.came_in(page),
+                came_in,
             });
         }
     }
 
-    fn entry(&mut self, written: Written, last: &[Read], page: &Writing<'_>) -> Read {
+    fn entry(&mut self, written: Written, last: &[Read], page: &Writing<'_>, came_in: Timestamp) -> Read {
         let key: Key = (page.instance.to_owned(), written.event.clone(), written.hook.clone(), written.token.clone());
         let known = last.iter().find(|read| read.key == key);
         if let Some(same) = known.filter(|known| known.written == written) {
@@ -209,7 +210,7 @@ impl<'a> Reader<'a> {
         let told = match (known.and_then(|known| known.told.as_ref()), cause) {
             (Some(told), _) => Some(Told { is_stale: written.is_stale, ..(**told).clone() }),
             (None, Some(cause)) => {
-                let accepted = self.accepted(&key, &written, cause, page);
+                let accepted = self.accepted(&key, &written, cause, came_in);
                 Some(Told::of(&self.notices[cause], &written, accepted))
             }
             (None, None) if !is_us(page.by) => Some(Told::by_hand(&written)),
@@ -240,8 +241,7 @@ impl<'a> Reader<'a> {
 
     /// The journal's time of the accept. A record that was deleted and is written back keeps the
     /// time of its accept: of all times at which the entry appeared, the one that it says counts.
-    fn accepted(&mut self, key: &Key, written: &Written, cause: usize, page: &Writing<'_>) -> Timestamp {
-        let came_in = self.came_in(page);
+    fn accepted(&mut self, key: &Key, written: &Written, cause: usize, came_in: Timestamp) -> Timestamp {
         let times = self.appeared.entry(key.clone()).or_default();
         times.push(came_in);
         let says = written.accepted - self.notices[cause].ahead;
@@ -249,10 +249,16 @@ impl<'a> Reader<'a> {
         times.iter().copied().min_by_key(off).unwrap_or(came_in)
     }
 
-    /// When the PATCH came in that had its effect then.
-    fn came_in(&self, page: &Writing<'_>) -> Timestamp {
-        let all = self.patches.get(&(page.by, page.node)).into_iter().flatten();
-        all.copied().filter(|at| *at <= page.at).max().unwrap_or(page.at)
+    /// When the PATCH came in that had its effect then: one that was answered then, after its effect. Where there is none, its answer was
+    /// late or lost, and it had its effect as it came in.
+    fn came_in(&mut self, page: &Writing<'_>) -> Timestamp {
+        let is_of_page = |(key, _): &(&(&str, &str), _)| **key == (page.by, page.node);
+        let Some((_, all)) = self.patches.iter_mut().find(is_of_page) else { return page.at };
+        let answered = all.iter().position(|r| r.at <= page.at && r.status == 200 && r.answered == Some(page.at));
+        match answered.or_else(|| all.iter().rposition(|r| r.at <= page.at)) {
+            Some(found) => all.remove(found).at,
+            None => page.at,
+        }
     }
 }
 
