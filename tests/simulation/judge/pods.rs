@@ -86,14 +86,16 @@ impl Judge<'_> {
         }
     }
 
-    /// When the request was sent that had its effect at this moment: a webhook may have held it.
+    /// When the first request was sent that had its effect at this moment: a webhook may have held it, and the next one may have been sent
+    /// at its answer.
     fn sent(&self, at: Timestamp, by: &str, pod: &PodRef, forced: bool) -> Timestamp {
         let is_it = |r: &&Request| {
             let of_pod = r.resource == "pods" && r.namespace == pod.namespace && r.name == pod.name;
             let same = if forced { r.verb == "delete" } else { r.subresource == "eviction" };
             of_pod && same && r.client == by && r.at <= at && r.answered.is_none_or(|answered| answered >= at)
         };
-        self.evidence.requests.iter().rev().find(is_it).map_or(at, |r| r.at)
+        let all = || self.evidence.requests.iter().filter(is_it);
+        all().find(|r| r.answered == Some(at)).or_else(|| all().next_back()).map_or(at, |r| r.at)
     }
 
     /// Since when a node has been paused, as whoever leads must know by then: two seconds in which it can see the Lease and the Node.

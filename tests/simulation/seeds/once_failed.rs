@@ -48,4 +48,5 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_795_700_000_704, "an action was called for after its end"),
     (1_795_700_000_726, "a hook was completed before its node was empty"),
     (1_795_700_000_752, "a thing had no Event"),
+    (1_795_700_001_383, "a pod got less than its grace period"),
 ];
