@@ -12,7 +12,7 @@ use super::{
     foreman::Word,
     hook_claims,
     hooks::{First, Source},
-    questions::{Learnt, Questions},
+    questions::{Answer, Questions},
     returns::{self, Back},
     trial::{TrialEntry, Would},
 };
@@ -205,22 +205,22 @@ impl Case {
         }
     }
 
-    fn learn(&mut self, learnt: Learnt) {
+    fn learn(&mut self, learnt: Answer) {
         match learnt {
-            Learnt::Instance(answer) => self.known.instance = Some(answer),
-            Learnt::Namesakes(all) => self.known.namesakes = Some(all),
-            Learnt::Group(answer) => self.known.group = Some(answer),
-            Learnt::Hook(answer) => self.known.hook = Some(answer),
-            Learnt::Hooks(answer) => self.known.hooks = Some(answer),
-            Learnt::Beat(answer) => self.known.beat = Some(answer),
-            Learnt::Listed(at, nodes) => {
+            Answer::Instance(answer) => self.known.instance = Some(answer),
+            Answer::InstancesWithName(all) => self.known.namesakes = Some(all),
+            Answer::Group(answer) => self.known.group = Some(answer),
+            Answer::Hook(answer) => self.known.hook = Some(answer),
+            Answer::Hooks(answer) => self.known.hooks = Some(answer),
+            Answer::Beat(answer) => self.known.beat = Some(answer),
+            Answer::Listed(at, nodes) => {
                 let ours = |n: &Arc<Node>| {
                     n.instance.as_ref() == Some(&self.interruption.instance)
                         || self.known.instance.as_ref().and_then(|i| i.facts.as_ref()).is_some_and(|f| Knowledge::is_called(n, f))
                 };
                 self.known.listed = Some((at, nodes.into_iter().filter(ours).collect()));
             }
-            Learnt::Nothing => {}
+            Answer::Failed => {}
         }
     }
 

@@ -16,20 +16,21 @@ use crate::{
     triage::{BeatAnswer, GroupAnswer, HookAnswer, HooksAnswer, InstanceAnswer, Question},
 };
 
-/// What an answer contains.
-pub(super) enum Learnt {
+/// An answer to a question.
+pub(super) enum Answer {
     Instance(InstanceAnswer),
-    Namesakes(Vec<InstanceFacts>),
+    /// All instances with that private DNS name.
+    InstancesWithName(Vec<InstanceFacts>),
     Group(GroupAnswer),
     Hook(HookAnswer),
     Hooks(HooksAnswer),
     Beat(BeatAnswer),
     Listed(Moment, Vec<Arc<Node>>),
-    /// Could not be asked; it is tried again after a pause.
-    Nothing,
+    /// The call failed. Comes after a pause of 1 s, so that the question can be asked again at once.
+    Failed,
 }
 
-type Asking = Pin<Box<dyn Future<Output = (Question, Learnt)> + Send>>;
+type Asking = Pin<Box<dyn Future<Output = (Question, Answer)> + Send>>;
 
 /// The questions that wait for an answer. Each is asked once at a time.
 #[derive(Default)]
@@ -51,70 +52,70 @@ impl Questions {
         self.asking.is_empty()
     }
 
-    /// The next answer; while nothing was asked, none ever comes. Loses nothing when it is dropped.
-    pub(super) async fn answer(&mut self) -> Learnt {
+    /// The next answer. Never ends while no question waits for one. An answer is not lost if this is dropped.
+    pub(super) async fn answer(&mut self) -> Answer {
         match self.asking.next().await {
-            Some((question, learnt)) => {
+            Some((question, answer)) => {
                 self.asked.remove(&question);
-                learnt
+                answer
             }
             None => pending().await,
         }
     }
 }
 
-/// Asks one question. Lookups wait, batch and retry by themselves; what cannot be asked comes back as nothing after a pause.
+/// Asks one question. Lookups wait, batch and retry by themselves.
 fn ask(term: Term, interruption: Interruption, event: Moment, question: Question, dry: bool) -> Asking {
     Box::pin(async move {
         let asked_at = term.clock.now();
-        let learnt = match &question {
+        let answer = match &question {
             Question::Instance { instance, not_before } => {
                 let answer = term.lookups.instances.get_since(instance, term.clock.past_instant(*not_before)).await;
-                heard(answer.map(Some), |answer| match answer {
-                    Some((asked, facts)) => Learnt::Instance(InstanceAnswer { at: term.clock.moment(asked), facts: facts.map(|f| (*f).clone()) }),
-                    None => Learnt::Nothing,
+                answered(answer.map(Some), |answer| match answer {
+                    Some((asked, facts)) => Answer::Instance(InstanceAnswer { at: term.clock.moment(asked), facts: facts.map(|f| (*f).clone()) }),
+                    None => Answer::Failed,
                 })
             }
             Question::Name(name) => {
-                heard(term.lookups.dns.get(name).await, |all| Learnt::Namesakes(all.map(|all| (*all).clone()).unwrap_or_default()))
+                answered(term.lookups.dns.get(name).await, |all| Answer::InstancesWithName(all.map(|all| (*all).clone()).unwrap_or_default()))
             }
-            Question::Group(group) => heard(term.lookups.groups.get(group).await, |tags| {
-                Learnt::Group(tags.map_or(GroupAnswer::NoSuchGroup, |t| GroupAnswer::Tags((*t).clone())))
+            Question::Group(group) => answered(term.lookups.groups.get(group).await, |tags| {
+                Answer::Group(tags.map_or(GroupAnswer::NoSuchGroup, |t| GroupAnswer::Tags((*t).clone())))
             }),
             Question::Hook(group, hook) => {
-                heard(term.lookups.hooks.get(group, hook).await, |d| Learnt::Hook(d.map_or(HookAnswer::NoSuchHook, HookAnswer::Described)))
+                answered(term.lookups.hooks.get(group, hook).await, |d| Answer::Hook(d.map_or(HookAnswer::NoSuchHook, HookAnswer::Described)))
             }
-            Question::Hooks(group) => hook_claims::ask(&term, group).await.map_or(Learnt::Nothing, Learnt::Hooks),
-            // A heartbeat is a write: a dry run sends none, and takes the answer for one that does not come.
-            Question::Beat(_) if dry => Learnt::Nothing,
+            Question::Hooks(group) => hook_claims::ask(&term, group).await.map_or(Answer::Failed, Answer::Hooks),
+            // A heartbeat is a write: a dry run sends none, as if AWS had not answered.
+            Question::Beat(_) if dry => Answer::Failed,
             Question::Beat(key) => {
                 let owed = OwedHook { key: key.clone(), token: interruption.hook().and_then(|h| h.token.clone()) };
                 match term.hooks.prove(&owed, event, Source::Message).await {
-                    Some(proof) => Learnt::Beat(BeatAnswer { at: term.clock.now(), accepted: proof == Proof::Open }),
-                    None => Learnt::Nothing,
+                    Some(proof) => Answer::Beat(BeatAnswer { at: term.clock.now(), accepted: proof == Proof::Open }),
+                    None => Answer::Failed,
                 }
             }
             Question::List { .. } => match term.nodes.list_fresh().await {
-                Ok(nodes) => Learnt::Listed(asked_at, nodes),
+                Ok(nodes) => Answer::Listed(asked_at, nodes),
                 Err(error) => {
-                    debug!(%error, "Cannot list the nodes past the index; nothing is completed until that works.");
-                    Learnt::Nothing
+                    debug!(%error, "Cannot list the Nodes past the index; the lifecycle action is not completed until that works.");
+                    Answer::Failed
                 }
             },
         };
-        if matches!(learnt, Learnt::Nothing) {
+        if matches!(answer, Answer::Failed) {
             tokio::time::sleep(seconds(1)).await;
         }
-        (question, learnt)
+        (question, answer)
     })
 }
 
-fn heard<T>(answer: Result<Option<T>, LookupError>, learn: impl FnOnce(Option<T>) -> Learnt) -> Learnt {
-    match answer {
-        Ok(answer) => learn(answer),
+fn answered<T>(found: Result<Option<T>, LookupError>, answer: impl FnOnce(Option<T>) -> Answer) -> Answer {
+    match found {
+        Ok(found) => answer(found),
         Err(error) => {
-            debug!(%error, "AWS could not be asked; asking on.");
-            Learnt::Nothing
+            debug!(%error, "A question to AWS failed; it is asked again.");
+            Answer::Failed
         }
     }
 }

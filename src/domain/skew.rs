@@ -15,17 +15,17 @@ const LONGEST_SAMPLE: Duration = Duration::from_secs(2);
 
 /// How far another clock is from ours, by the `Date` header of its answers.
 ///
-/// Each answer bounds the offset from both sides: the header was written after we sent the request and before we had the answer. The
-/// estimate is the median over the last answers of the smallest offset that fits each, so one wrong header (of a proxy, say) moves
-/// nothing. An answer that took long is not counted: after an idle hour all are of long polls, whose bounds are 20 s apart, and the
-/// smallest offset that fits those is far too small.
+/// Each answer bounds the offset from both sides: the header was written after we sent the request and before we had the answer. Its
+/// sample is the offset within these bounds that is nearest to zero. The estimate is the median of the last samples by their absolute
+/// value, so one wrong header (of a proxy, say) changes nothing. An answer that took more than 2 s is ignored: its bounds are too far
+/// apart. After an idle hour there would only be long polls of 20 s.
 #[derive(Debug, Clone, Default)]
 pub struct ClockSkew {
     offsets: VecDeque<SignedDuration>,
 }
 
 impl ClockSkew {
-    /// Their time less ours; zero while that is under 2 s, or nothing is known.
+    /// Server time minus local time; zero while that is under 2 s, or nothing is known.
     #[must_use]
     pub fn skew(&self) -> SignedDuration {
         let mut offsets: Vec<_> = self.offsets.iter().copied().collect();
@@ -34,18 +34,18 @@ impl ClockSkew {
         if median.abs() < TOLERANCE { SignedDuration::ZERO } else { median }
     }
 
-    /// An answer with this `Date` header came at `now` to a request of `sent`. What is no date is passed over.
+    /// Records an answer with this `Date` header that came at `now` to a request sent at `sent`. A header that is no date is ignored.
     pub fn saw(&mut self, date: &str, sent: Moment, now: Moment) {
         let Ok(date) = DateTimeParser::new().parse_timestamp(date) else { return };
         if now.since_or_zero(sent) > LONGEST_SAMPLE {
             return;
         }
-        let earliest = date.duration_since(now);
-        let latest = date.plus(Duration::from_secs(1)).duration_since(sent);
-        let offset = if earliest > SignedDuration::ZERO {
-            earliest
-        } else if latest < SignedDuration::ZERO {
-            latest
+        let least = date.duration_since(now);
+        let most = date.plus(Duration::from_secs(1)).duration_since(sent);
+        let offset = if least > SignedDuration::ZERO {
+            least
+        } else if most < SignedDuration::ZERO {
+            most
         } else {
             SignedDuration::ZERO
         };

@@ -19,14 +19,14 @@ pub(super) enum Silence {
     /// The kubelet reports, as far as is known.
     #[default]
     Heard,
-    /// The index says that it is silent: since this moment the drain waits for the pods for the last time.
+    /// The index says that it is silent: the drain gives the pods half a minute more, from this moment on.
     Waiting(Moment),
     /// That wait is over. The watch of Nodes may be dead without a sign, so the Node is being read past the index.
     Asked(Moment),
 }
 
 impl Silence {
-    /// Since when the drain has waited for the pods for the last time.
+    /// From when on the pods are given half a minute more.
     pub(super) const fn since(self) -> Option<Moment> {
         match self {
             Self::Heard => None,

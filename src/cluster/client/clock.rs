@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 
 use crate::domain::{ClockSkew, Moment};
 
-/// How far the API server's clock is from ours, by the `Date` header of its answers. Clones share what is known.
+/// How far the API server's clock is from ours, by the `Date` header of its answers. Clones share one estimate.
 #[derive(Debug, Clone, Default)]
 pub(in crate::cluster) struct ServerClock(Arc<Mutex<ClockSkew>>);
 
@@ -19,7 +19,8 @@ impl ServerClock {
         }
     }
 
-    /// A time that the API server wrote, by our clock. The same where the difference is under 2 s or not known.
+    /// A time in an object of the cluster, by our clock; controllers are taken to have the clock of the API server. The same where the
+    /// difference is under 2 s or not known.
     pub(in crate::cluster) fn to_ours(&self, at: Moment) -> Moment {
         at.checked_sub(self.skew()).unwrap_or(at)
     }

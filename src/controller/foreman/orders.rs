@@ -1,4 +1,4 @@
-//! Orders: from the dispatcher's word to the API server and back.
+//! Orders: sends evictions and deletes, and takes in their answers.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Foreman {
-    /// The dispatcher let a pod go: its order is made now and sent.
+    /// The dispatcher has a slot for this pod: its order is made now and sent.
     pub(super) fn go(&mut self, node: &NodeName, uid: &PodUid, evict: bool) {
         let now = self.term.clock.now();
         let order = self.courses.get_mut(node).and_then(|c| c.drain.as_mut()).and_then(|d| d.order(uid, now, evict));
@@ -72,7 +72,7 @@ impl Foreman {
         }
         self.term.board.ordered(node, &order, class);
         let uid = order.uid().clone();
-        // The dispatcher first: it must know that the slot is free before the drain asks for the next.
+        // The dispatcher first: it must know that the slot is free before the drain wants the next order.
         self.dispatch(DispatchInput::Answer { uid, class });
         self.step(node, Input::Answer { order, answer });
     }

@@ -16,13 +16,13 @@ const LEASE_DURATION: Duration = Duration::from_secs(15);
 /// A new leader reads the Nodes before it acts on them.
 const TAKEOVER: Duration = Duration::from_secs(5);
 
-/// From then on.
+/// Who holds the Lease from `at` to the next change.
 #[derive(Debug)]
 pub struct Holder<'a> {
     pub at: Timestamp,
     /// The process; `None`: nobody, or nobody of ours.
     pub process: Option<&'a str>,
-    /// It gave the Lease up or took it; `false`: somebody else wrote.
+    /// A process of ours made this change; `false`: a person or another tool.
     by_us: bool,
 }
 
@@ -57,9 +57,9 @@ pub struct Leaders<'a> {
 /// How far a write of a process has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// It came in: the process was within its renew deadline when it sent it.
+    /// The request came in. Its sender must be within its renew deadline.
     Sent,
-    /// It has its effect: nobody else may lead yet.
+    /// The request had its effect. The lease duration of its sender must not be over.
     Done,
 }
 
