@@ -2,14 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::{context::Term, places};
 use crate::{
     cluster::{About, EventNote, EventReason, Problem, Severity},
     config::Exclusion,
     domain::{InstanceId, Interruption, Kind, Moment, MomentExt, Node, NodeName, What, seconds},
-    observe::RecordEvent,
+    observe::{DrainEnd, RecordEvent},
     record::{self, AcceptOptions},
     triage,
 };
@@ -68,7 +68,11 @@ pub(super) async fn accept(
     tries: &mut Tries,
 ) -> Option<Accepted> {
     let _gate = term.gate(&verdict.node.name).await;
-    let _turn = term.accept_turn().await;
+    // Whoever waits longer lets others write the Node meanwhile, and decides anew.
+    let Ok(_turn) = tokio::time::timeout(TIME, term.accept_turn()).await else {
+        debug!(node = %verdict.node.name, "Too many records are being written; trying again.");
+        return None;
+    };
     // Boxed: thousands of accepts that wait for a turn do not reserve the memory of a write.
     Box::pin(write(term, interruption, verdict, happened, sent, tries)).await
 }
@@ -238,8 +242,9 @@ fn done(term: &Term, interruption: &Interruption, verdict: &triage::Accept, node
 fn has_ended(term: &Term, node: &Node) -> bool {
     let record::Standing::Open(record) = record::standing(node, None) else { return false };
     let Some(accepted) = record.accepted().map(|at| term.skew().to_ours(at)) else { return false };
-    // The report may still be that of the drain before.
-    term.board.report(&node.name).and_then(|report| report.drained).is_some_and(|ended| ended >= accepted)
+    // The report may still be that of the drain before. A drain that ended as released may be taken up again by what joins.
+    let report = term.board.report(&node.name).filter(|report| report.phase != DrainEnd::Released.as_str());
+    report.and_then(|report| report.drained).is_some_and(|ended| ended >= accepted)
 }
 
 /// What follows an accept.

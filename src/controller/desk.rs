@@ -117,19 +117,24 @@ impl Desk {
 
     fn reject(&self, delivery: Delivery, reject: &Reject) {
         self.term.metrics.rejected(reject.as_str());
+        let shared = self.term.policy.shared_queue;
+        if shared {
+            self.term.metrics.message(None, MessageOutcome::Left);
+        }
         let first = self.told.lock().is_ok_and(|mut told| told.insert(reject.as_str()));
         if first {
             let body = excerpt(&delivery.body);
+            let fate = if shared { "given back to other readers of the queue" } else { "left for the dead-letter queue" };
             warn!(
                 reason = reject.as_str(), hint = %reject.hint(), queue = %delivery.queue, body,
-                "A message was not understood. It is left for the dead-letter queue; others of this kind are only counted."
+                "A message was not understood. It is {fate}; others of this kind are only counted."
             );
         }
         let entry = || TrialEntry::of_message(self.term.clock.now(), delivery.sent, Would::NotUnderstood, reject.as_str());
         if self.term.is_trial() && self.term.record_trial(&entry()) {
             return delivery.ticket.delete();
         }
-        if self.term.policy.shared_queue {
+        if shared {
             // Another party's reader may understand it.
             give_back(delivery);
         } else {

@@ -34,5 +34,5 @@ pub use node::{Node, NodeName, Ready, Taint, is_older_version};
 pub use pod::{Owner, Phase, Pod, PodKey, PodUid};
 pub use region::{is_region, region_of_host};
 pub use selector::{BadSelector, Selector};
-pub use skew::ClockSkew;
+pub use skew::{ClockSkew, SteadySkew};
 pub use taken::{ENDING_NOTICE, SPOT_NOTICE, Taken, force_time};

@@ -28,10 +28,14 @@ impl ClockSkew {
     /// Server time minus local time; zero while that is under 2 s, or nothing is known.
     #[must_use]
     pub fn skew(&self) -> SignedDuration {
+        let median = self.median();
+        if median.abs() < TOLERANCE { SignedDuration::ZERO } else { median }
+    }
+
+    fn median(&self) -> SignedDuration {
         let mut offsets: Vec<_> = self.offsets.iter().copied().collect();
         offsets.sort_unstable_by_key(|o| o.abs());
-        let median = offsets.get(offsets.len().saturating_sub(1) / 2).copied().unwrap_or_default();
-        if median.abs() < TOLERANCE { SignedDuration::ZERO } else { median }
+        offsets.get(offsets.len().saturating_sub(1) / 2).copied().unwrap_or_default()
     }
 
     /// Records an answer with this `Date` header that came at `now` to a request sent at `sent`. A header that is no date is ignored.
@@ -53,5 +57,61 @@ impl ClockSkew {
             self.offsets.pop_front();
         }
         self.offsets.push_back(offset);
+    }
+}
+
+/// An estimate that is changed only where that says something: within 2 s of what it was, it stays.
+///
+/// Times that are converted by it are compared with each other, so it must not move with each answer.
+#[derive(Debug, Clone, Default)]
+pub struct SteadySkew {
+    measured: ClockSkew,
+    kept: SignedDuration,
+}
+
+impl SteadySkew {
+    /// Server time minus local time; zero while that is under 2 s, or nothing is known.
+    #[must_use]
+    pub const fn skew(&self) -> SignedDuration {
+        self.kept
+    }
+
+    /// Records an answer, as [`ClockSkew::saw`].
+    pub fn saw(&mut self, date: &str, sent: Moment, now: Moment) {
+        self.measured.saw(date, sent, now);
+        let measured = self.measured.median();
+        if measured.checked_sub(self.kept).unwrap_or(SignedDuration::MAX).abs() >= TOLERANCE {
+            self.kept = measured;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the estimate is after each of 300 answers of a server that is `ahead` milliseconds, one every 700 ms.
+    fn estimates(ahead: i64) -> Vec<SignedDuration> {
+        let begin: Moment = "2026-01-05T09:00:00Z".parse().unwrap();
+        let mut skew = SteadySkew::default();
+        let answer = |n: u64| {
+            let now = begin.plus(Duration::from_millis(700 * n));
+            let theirs = now.plus(Duration::from_millis(ahead.unsigned_abs()));
+            let date = jiff::fmt::rfc2822::to_string(&theirs.to_zoned(jiff::tz::TimeZone::UTC)).unwrap();
+            skew.saw(&date, now.minus(Duration::from_millis(5)), now);
+            skew.skew()
+        };
+        (0..300).map(answer).collect()
+    }
+
+    #[test]
+    fn an_estimate_stays_as_it_is_while_the_difference_is_the_same() {
+        for (ahead, least, most) in [(0, 0, 0), (1_500, 0, 0), (2_500, 0, 2_600), (10_000, 8_900, 10_100)] {
+            let all = estimates(ahead);
+            let changes = all.windows(2).filter(|w| w[0] != w[1]).count();
+            assert!(changes <= 1, "{changes} changes at {ahead} ms");
+            let last = all.last().unwrap().as_millis();
+            assert!((least..=most).contains(&last), "{last} at {ahead} ms");
+        }
     }
 }

@@ -20,7 +20,7 @@ pub enum Effect {
     },
     /// The pods of an unreachable node were waited for long enough: is its kubelet still silent, by the Node as it is now? Must be answered
     /// by [`NodeCondition::StillUnreachable`](super::NodeCondition::StillUnreachable) or [`NodeCondition::Fine`](super::NodeCondition::Fine):
-    /// until then the drain goes on, at the longest until its deadline.
+    /// until then the drain goes on, at the longest until its deadline, if it has one.
     AskNode,
     /// Nothing that counts is left but our own pod, and the effects after this one ask for its eviction. Leadership was to be handed over
     /// when the drain of its node began.

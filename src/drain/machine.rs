@@ -189,7 +189,7 @@ impl Drain {
             _ => Phase::Draining,
         };
         let (counts, blocked) = status::summary(self.pods.values().map(|entry| &**entry), self.tally);
-        let unreachable = self.unreachable_until();
+        let unreachable = self.gives_up_at();
         let ends_at = [self.limits.end_at, unreachable].into_iter().flatten().min().map(|at| if self.over { now.min(at) } else { at });
         let left_alone = self.comebacks.left_alone();
         let left_alone = left_alone.map(|((namespace, owner), new)| LeftAlone { namespace: namespace.clone(), owner: owner.clone(), new }).collect();

@@ -12,7 +12,8 @@ const RETRIES: [Duration; 3] = [seconds(1), seconds(2), seconds(4)];
 const TWO_RETRIES: Duration = seconds(3);
 /// Where nothing is to be saved any more, or a person must act first, there is no hurry.
 const SLOW_RETRY: Duration = seconds(30);
-/// A call that a policy forbids is repeated this often once its action's window must be over, and not faster.
+/// A call that a policy forbids, for an action that AWS has accepted no heartbeat for, is repeated this often and not faster: completions
+/// from the first denial on, heartbeats once the action's window must be over.
 pub const FORBIDDEN_RETRY: Duration = Duration::from_mins(5);
 /// The longest GlobalTimeout that AWS has; it stands in for one that is not described.
 const LONGEST_GLOBAL: Duration = Duration::from_hours(48);

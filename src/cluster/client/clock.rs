@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::{HeaderMap, header};
 use jiff::SignedDuration;
 
-use crate::domain::{ClockSkew, Moment};
+use crate::domain::{Moment, SteadySkew};
 
 /// How far the API server's clock is from ours, by the `Date` header of its answers. Clones share one estimate.
 #[derive(Debug, Clone, Default)]
-pub(in crate::cluster) struct ServerClock(Arc<Mutex<ClockSkew>>);
+pub(in crate::cluster) struct ServerClock(Arc<Mutex<SteadySkew>>);
 
 impl ServerClock {
     /// An answer with these headers came at `now` to a request of `sent`.

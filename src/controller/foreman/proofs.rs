@@ -169,15 +169,24 @@ impl Foreman {
     }
 
     /// Reads the Node of an unreachable node, and tries until that is answered: what the index says may be old. While it cannot be read,
-    /// nothing is known of its kubelet, and the drain goes on until its deadline. Each try has the deadline of any call.
+    /// nothing is known of its kubelet, and the drain goes on until its deadline, if it has one; that is said once a minute. Each try has
+    /// the deadline of any call.
     pub(super) fn ask_node(&mut self, name: &NodeName) {
         let Some(course) = self.courses.get_mut(name) else { return };
         let (term, node, uid) = (self.term.clone(), name.clone(), course.node.uid.clone());
         course.asking_node = Some(self.term.spawn_scoped(async move {
+            let mut say_at = term.clock.now();
             loop {
                 match term.nodes.fetch(&node).await {
                     Ok(found) => return term.tell(Word::Looked { node, uid, found: found.map(Arc::new) }),
-                    Err(error) => debug!(%node, %error, "Cannot read the Node of an unreachable node; trying again."),
+                    Err(error) if term.clock.now() >= say_at => {
+                        warn!(
+                            %node, %error,
+                            "Cannot read the Node of a node whose kubelet is silent. Its pods are not given up, and its drain goes on; trying again."
+                        );
+                        say_at = term.clock.now().plus(SAY_AGAIN);
+                    }
+                    Err(_) => {}
                 }
                 tokio::time::sleep(ASK_AGAIN).await;
             }
@@ -187,7 +196,7 @@ impl Foreman {
     /// The Node of an unreachable node as it is now: its drain ends if the kubelet is silent, and goes on otherwise.
     pub(super) fn looked(&mut self, name: &NodeName, uid: &str, found: Option<&Node>) {
         let now = self.term.clock.now();
-        let Some(course) = self.courses.get_mut(name).filter(|c| c.node.uid == uid && c.unreachable) else { return };
+        let Some(course) = self.courses.get_mut(name).filter(|c| c.node.uid == uid && c.unreachable && c.drain.is_some()) else { return };
         // One that is gone, or another by now, is nothing that anything is heard of. The index tells that too.
         let is_silent = found.is_none_or(|found| found.uid != uid || drain::is_silent(found.ready, found.ready_since, now));
         course.asking_node = None;
@@ -234,6 +243,8 @@ enum Evidence {
 
 /// How long between two questions about one thing.
 const ASK_AGAIN: std::time::Duration = seconds(5);
+/// How long between two lines that say that a Node cannot be read.
+const SAY_AGAIN: std::time::Duration = seconds(60);
 
 /// Asks on until the interruption is proved or disproved, whatever becomes of the record meanwhile: its drain goes on, and ends who asks
 /// with itself. A heartbeat, EC2 and the hook's description are asked for at the same time:

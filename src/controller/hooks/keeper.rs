@@ -327,6 +327,10 @@ impl Keeper {
         let key = self.owed.key.clone();
         let proof = match result {
             Ok(Ok(())) => {
+                if self.is_unproved() {
+                    // A completion that was denied is tried again like that of any other action from now on.
+                    self.complete_at = self.complete_at.map(|at| at.min(now));
+                }
                 self.schedule.accepted(now);
                 standing.metrics.heartbeat(BeatResult::Accepted);
                 debug!(instance = %key.instance, hook = %key.hook, "Heartbeat accepted.");

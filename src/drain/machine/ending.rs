@@ -32,6 +32,12 @@ impl Drain {
         self.silence.since().map(|at| at.plus(self.settings.unreachable_wait))
     }
 
+    /// When the pods of a node whose kubelet is silent are given up, unless its Node says otherwise then. `None`: nothing is known to be
+    /// silent, or the Node is being read already.
+    pub(super) fn gives_up_at(&self) -> Option<Moment> {
+        self.unreachable_until().filter(|_| matches!(self.silence, Silence::Waiting(_)))
+    }
+
     /// From when on an empty node is drained: pods that were being bound at the cordon have arrived by then. No deadline waits for that.
     fn empty_from(&self) -> Moment {
         let settled = self.cordoned_at.plus(self.settings.min_drain);
@@ -69,7 +75,7 @@ impl Drain {
         // While nothing new can be known, or a LIST is awaited, only that tells more.
         let empty = (self.looks_empty() && self.tally.gone == 0 && !self.view.is_blind()).then(|| self.empty_from());
         let empty = empty.max(empty.and_then(|_| self.view.catches_up_at()));
-        let unreachable = self.unreachable_until().filter(|_| matches!(self.silence, Silence::Waiting(_)));
+        let unreachable = self.gives_up_at();
         let (unreachable, end) = if self.paused { (None, None) } else { (unreachable, self.limits.end_at) };
         [empty, self.view.catches_up_at(), self.relist_from(), unreachable, end].into_iter().flatten().min()
     }

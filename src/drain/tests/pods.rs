@@ -392,7 +392,9 @@ fn an_unreachable_node_is_given_up_only_once_its_node_was_read_anew() {
         assert_eq!(ended(&d.step(at(5), Input::Node(StillUnreachable))), None, "nobody asked");
         d.step(at(10), Input::Node(Unreachable));
         assert_eq!(d.next_wake(), Some(at(40)));
+        assert_eq!(d.status(at(39)).ends_at, Some(at(40)));
         assert!(asks(d.step(at(40), Input::Tick)));
+        assert_eq!(d.status(at(41)).ends_at, Some(at(600)), "while its Node is read, only the deadline ends it");
         d
     };
     // It is heard of: whatever comes later is about another silence.

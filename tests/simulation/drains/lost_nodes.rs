@@ -2,12 +2,12 @@
 
 use serde_json::json;
 use sundown::sim::{
-    aws::State,
+    aws::{Fault as AwsFault, FaultRule, How, State},
     kube::{Away, Fault, Match, PodShape, Rule as Trouble, Timing},
 };
 
 use super::{Scene, about, between, graceful};
-use crate::{harness::Stage, judge::Rule};
+use crate::{harness::Stage, judge::Rule, messages::logs::Logs};
 
 /// A pod that no kubelet ever gets stopped.
 fn stuck() -> PodShape {
@@ -109,6 +109,7 @@ async fn a_node_that_is_heard_of_again_behind_a_dead_watch_is_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_cannot_be_read_is_not_given_up_before_its_deadline() {
     for (seed, fault) in [(563, Fault::Forbidden), (564, Fault::Hang)] {
+        let logs = Logs::keep();
         let scene = Scene::hooked(seed, 5, &["--drain-timeout", "300s", "--deadline-margin", "0s"]).await;
         scene.pod(0, "web-0", stuck());
         scene.stage.pass(5).await;
@@ -118,8 +119,31 @@ async fn a_node_that_cannot_be_read_is_not_given_up_before_its_deadline() {
         let completed = scene.completed(0, 400).await;
         about(between(accepted, completed), 298.0, 3.0);
         assert_eq!(scene.sundown.metric("drains_total{end=\"unreachable\"}"), 0.0);
+        let said = logs.with(&["WARN", "Cannot read the Node of a node whose kubelet is silent"]).len();
+        assert!((2..=5).contains(&said), "once a minute, and not {said} times");
         scene.end().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_heard_again_after_its_drain_has_ended_is_not_said_to_be_drained_on() {
+    let logs = Logs::keep();
+    let scene = Scene::hooked(566, 5, &["--drain-timeout", "200s", "--deadline-margin", "0s"]).await;
+    scene.pod(0, "web-0", stuck());
+    scene.stage.pass(5).await;
+    scene.stage.world.kube.kubelet_lost(&scene.node(0));
+    scene.terminate(0).await;
+    let forbidden = scene.stage.world.kube.inject(Trouble::always(Match::of("get", "nodes"), Fault::Forbidden));
+    // The hook cannot be completed, so the release takes long.
+    scene.stage.world.aws.fault(FaultRule::new("autoscaling:CompleteLifecycleAction", AwsFault::Throttle, How::Always));
+    scene.stage.until(260, "the deadline ends it", || logs.with(&["Drain ended."]).len() == 1).await;
+    scene.stage.world.kube.lift(forbidden);
+    scene.stage.world.kube.kubelet_back(&scene.node(0));
+    scene.stage.pass(30).await;
+    assert_eq!(logs.with(&["is heard again"]), Vec::<String>::new());
+    scene.stage.world.aws.end_faults();
+    scene.stage.pass(60).await;
+    scene.end_except(&[Rule::NotTooEarly], "the deadline ended the drain").await;
 }
 
 #[tokio::test(start_paused = true)]

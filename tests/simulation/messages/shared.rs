@@ -82,6 +82,7 @@ async fn what_sundown_does_not_deal_with_or_understand_is_there_for_others_withi
         stage.pass(300).await;
         let count = message().receive_count;
         assert!((8..=12).contains(&count), "received {count} times in five minutes");
+        assert_eq!(sundown.metric("messages_total{kind=\"none\",outcome=\"left\"}"), f64::from(count), "each time it was left to others");
         sundown.stop().await;
         stage.end();
     }

@@ -191,3 +191,27 @@ async fn the_fifth_hook_of_an_instance_is_kept_open_and_completed_after_the_drai
     sundown.stop().await;
     stage.end();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_that_was_denied_goes_out_soon_after_a_heartbeat_has_proved_its_action() {
+    let stage = Stage::new(939);
+    let instance = stage.group(2, 300).remove(0);
+    stage.slow_pod(&instance, "slow", 22);
+    let first = stage.lead("sundown-0", &[]).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.pass(10).await;
+    first.kill();
+    let killed = stage.clock.now();
+    for api in [COMPLETE, BEAT] {
+        stage.world.aws.fault(FaultRule::new(api, AwsFault::AccessDenied, How::Until(killed.plus(s(40)))));
+    }
+    let second = stage.lead("sundown-1", &[]).await;
+    stage.until(130, "it is completed", || stage.is_over(&instance)).await;
+    let beats = stage.action(&instance).beats;
+    let proved = beats.last().unwrap().since_or_zero(killed);
+    assert!(proved >= s(40), "a heartbeat was accepted after the denials: {beats:?}");
+    assert!(stage.clock.now().since_or_zero(killed) <= proved + s(5));
+    stage.completed_once(&instance);
+    second.stop().await;
+    stage.end();
+}
