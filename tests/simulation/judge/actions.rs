@@ -1,6 +1,6 @@
 //! Lifecycle actions: each of ours ends by our completion, in time, not too early, and is left alone afterwards.
 
-use std::time::Duration;
+use std::{rc::Rc, time::Duration};
 
 use jiff::Timestamp;
 use sundown::sim::aws::{ActionReport, HookResult, Outcome, State, Transition, Verdict};
@@ -11,9 +11,10 @@ use super::{
     in_time::WELL_AGAIN,
     is_us,
     leaders::{Gap, Why},
+    nodes::is_claimed_twice,
     promises::Promise,
     sent::Notice,
-    story::{Deadline, Life, is_open},
+    story::{Deadline, Life, Told, is_open},
 };
 
 const SIGNS: [&str; 2] = ["autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"];
@@ -24,7 +25,11 @@ impl Judge<'_> {
         for action in self.evidence.actions.clone() {
             if !self.is_ours(&action.group, &action.hook) {
                 let end = action.end.as_ref().filter(|e| is_us(&e.by));
-                if end.is_some_and(|e| !self.looks_like_ours(&action.group, &action.instance, e.at)) {
+                let is_allowed = |at: Timestamp| {
+                    let looks = self.looks_like_ours(&action.group, &action.instance, at);
+                    looks || self.is_made_up(&action.group, &action.hook, &action.instance, at)
+                };
+                if end.is_some_and(|e| !is_allowed(e.at)) {
                     self.broken(action.started, format!("{}/{} of {} was completed and is not ours", action.group, action.hook, action.instance));
                 }
                 continue;
@@ -39,6 +44,7 @@ impl Judge<'_> {
                 Verdict::Completed(_) if action.transition == Transition::Terminating && is_us(&end.by) => {
                     self.count(Promise::HookKeptOpen, false);
                     self.not_too_early(&name, &action, end.at);
+                    self.not_too_short(&name, &action, end.at);
                     self.asked_before(&name, &action, end.at);
                     self.not_too_late(&name, &action, end.at);
                 }
@@ -118,15 +124,41 @@ impl Judge<'_> {
 
     /// The pods that a completion had to wait for, unless a deadline had come.
     fn held_up_by(&self, node: &str, action: &ActionReport, at: Timestamp) -> Vec<&Life> {
+        let excused = self.is_ended_otherwise(node, action, at);
+        if excused || self.was_empty(node, at) { Vec::new() } else { self.story.left(node, at) }
+    }
+
+    /// Something else than an empty node or a deadline had ended its drain.
+    fn is_ended_otherwise(&self, node: &str, action: &ActionReport, at: Timestamp) -> bool {
         let over = |s: State| matches!(s, State::Stopped | State::Terminated);
         let is_over = self.evidence.changes.iter().any(|c| c.id == action.instance && over(c.state) && c.at <= at);
-        let excused = is_over
+        is_over
             || self.node_away(node, &action.instance, at)
             || self.story.machine_gone(node, at)
             || self.story.released_by_hand(node, at)
             || self.story.record_deleted_twice(node, at)
-            || self.is_unreachable(&action.instance, node, at);
-        if excused || self.was_empty(node, at) { Vec::new() } else { self.story.left(node, at) }
+            || self.is_unreachable(&action.instance, node, at)
+            || self.is_passed_over(node, at)
+    }
+
+    /// Its drain lasted as long as `--min-drain-time` says, so that what was just scheduled was seen.
+    fn not_too_short(&mut self, name: &str, action: &ActionReport, at: Timestamp) {
+        let Some(node) = self.evidence.nodes.get(&action.instance) else { return };
+        let told = self.story.told(&action.instance, at);
+        let Some(joined) = told.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min() else { return };
+        // The drain may have begun before, for something else that the same record tells.
+        let page = self.story.page(node, joined).filter(|page| is_open(page));
+        let begun = page.and_then(|p| p.told.iter().map(|t| t.accepted).min()).map_or(joined, |first| first.min(joined));
+        let least = self.evidence.terms.shortest("--min-drain-time", Duration::from_secs(5));
+        let is_short = at + SLACK < begun + least;
+        if is_short && !self.is_ended_otherwise(node, action, at) && self.due(node, action, at).is_empty() {
+            self.broken(at, format!("{name} was completed after {:?}: --min-drain-time is {least:?}", at.duration_since(begun)));
+        }
+    }
+
+    /// Its kubelet was silent, and another Node that claims its instance was drained in its place.
+    fn is_passed_over(&self, node: &str, at: Timestamp) -> bool {
+        self.story.fell_silent(node, at).is_some_and(|(lost, _)| is_claimed_twice(&self.writes, node, lost, at))
     }
 
     /// Its node was empty as long before as `--complete-delay` says, or some seconds earlier. What a controller puts there during the delay
@@ -142,7 +174,7 @@ impl Judge<'_> {
         if self.known_pause(node, at).is_some() {
             return Vec::new();
         }
-        self.story.deadlines(&action.instance, at).into_iter().filter(|d| at + SLACK >= d.at).collect()
+        self.story.deadlines(&action.instance, at).into_iter().filter(|d| at + SLACK >= d.end).collect()
     }
 
     /// Its kubelet is silent, and everybody could know: after 40 s without a word (the last one up to ten seconds old) its Node is
@@ -180,7 +212,7 @@ impl Judge<'_> {
     fn not_too_late(&mut self, name: &str, action: &ActionReport, at: Timestamp) {
         // For a call on its way, and for a status that has to be seen.
         const ROOM: Duration = Duration::from_secs(3);
-        const AT_LEAST: Duration = Duration::from_secs(5);
+        let at_least = self.evidence.terms.longest("--min-drain-time", Duration::from_secs(5));
         let Some(node) = self.evidence.nodes.get(&action.instance).filter(|_| self.evidence.terms.calm) else { return };
         // A Node may register while its instance already waits for its end.
         let Some(registered) = self.story.registered(&action.instance) else { return };
@@ -197,7 +229,7 @@ impl Judge<'_> {
         let accepted = told.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min().unwrap_or(at);
         let page = self.story.page(node, accepted).filter(|page| is_open(page));
         let begun = page.and_then(|p| p.told.iter().map(|t| t.accepted).min()).map_or(accepted, |first| first.min(accepted));
-        let mut empty = from + AT_LEAST;
+        let mut empty = from + at_least;
         let was_there = |l: &&Life| l.pod.node == node.as_str() && l.bound <= at && super::story::counts(&l.pod);
         for life in self.story.pods.values().filter(was_there) {
             // One that had finished before is left alone; one that finishes on its way out holds its volumes until its object is gone.
@@ -254,7 +286,10 @@ impl Judge<'_> {
             // over, and each delivery costs one call to find that out.
             let after = evidence.deletions.iter().filter(|d| d.at >= end.at && d.body.contains(&action.token));
             let deliveries: usize = after.map(|d| d.receive_count as usize).sum();
-            let allowed = lost.count() + successors + untold * deliveries.max(1);
+            // What a person wrote into the record with another token is an action of its own, and one call finds out that it is not open.
+            let is_of_it = |told: &&Rc<Told>| told.is_made_up && told.hook.as_ref().is_some_and(|(g, h)| *g == action.group && *h == action.hook);
+            let made_up = self.story.told(&action.instance, last).iter().filter(is_of_it).count();
+            let allowed = lost.count() + successors + untold * deliveries.max(1) + made_up;
             if action.late_calls.len() > allowed {
                 let late: Vec<f64> = action.late_calls.iter().map(|at| at.duration_since(end.at).as_secs_f64()).collect();
                 let what = format!("{object} was called for {late:?} s after its end ({:?}), and {allowed} times could be explained", end.verdict);

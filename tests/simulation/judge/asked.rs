@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use sundown::sim::kube::Fact;
 
 use super::{
-    Belongs, Evidence, Judge,
+    Belongs, Evidence, Judge, Terms,
     excuses::{MESSAGES, REMOVE_PODS, SEE_BUDGETS, SEE_NODES, SEE_PODS, Scope, WRITE_NODES},
     is_us,
     promises::Promise,
@@ -14,7 +14,7 @@ use super::{
     story::{Life, counts},
 };
 
-/// Two minutes from the notice, less the margin of ten seconds.
+/// Two minutes from the notice, less a margin of ten seconds. Where `--deadline-margin` or `--spot-deadline-margin` is longer, less that.
 const NOTICE: Duration = Duration::from_secs(110);
 /// A machine that is shutting down lives for some seconds.
 const AT_ONCE: Duration = Duration::from_secs(4);
@@ -24,9 +24,13 @@ const AT_ONCE: Duration = Duration::from_secs(4);
 const AT_HALF: Duration = Duration::from_secs(20);
 
 /// How long after its own time everybody must have been asked, and how long it counts as fresh; `None`: nothing presses.
-fn presses(notice: &Notice) -> Option<(Duration, Duration)> {
-    match (notice.event.kind, notice.event.state.as_deref()) {
-        (Kind::Spot | Kind::Capacity, _) => Some((NOTICE, Duration::from_secs(60))),
+fn presses(notice: &Notice, terms: &Terms) -> Option<(Duration, Duration)> {
+    let kind = notice.event.kind;
+    match (kind, notice.event.state.as_deref()) {
+        (Kind::Spot | Kind::Capacity, _) => {
+            let window = Duration::from_secs(120).saturating_sub(terms.margin(kind.name())).min(NOTICE);
+            Some((window, window / 2 + Duration::from_secs(5)))
+        }
         (Kind::StateChange, Some("stopping" | "shutting-down")) => Some((AT_ONCE, Duration::from_secs(1))),
         _ => None,
     }
@@ -59,7 +63,7 @@ impl<'a> Judge<'a> {
     /// `None`: it does not press, something was broken, somebody interfered, or the machine was not there.
     fn pressing(&self, notice: &Notice) -> Option<Pressing<'a>> {
         let evidence: &'a Evidence = self.evidence;
-        let (window, fresh) = presses(notice).filter(|_| self.is_meant(notice))?;
+        let (window, fresh) = presses(notice, &self.evidence.terms).filter(|_| self.is_meant(notice))?;
         let (instance, node) = evidence.nodes.get_key_value(&notice.event.instance)?;
         let group = evidence.groups.get(instance).and_then(|g| self.belongs(g));
         let (time, sent) = (notice.time(), notice.sent);
@@ -98,7 +102,7 @@ impl<'a> Judge<'a> {
     fn missed(&self, pressing: &Pressing<'a>) -> Vec<String> {
         let end = pressing.end;
         let left = self.bound(pressing).filter(|l| l.gone.is_none_or(|g| g > end) && l.finished.is_none_or(|f| f > end));
-        left.filter(|l| counts(&l.pod) && !self.story.came_back(l) && !self.was_asked(l, end)).map(|l| l.pod.name.clone()).collect()
+        left.filter(|l| counts(&l.pod) && !self.story.came_back(l, end) && !self.was_asked(l, end)).map(|l| l.pod.name.clone()).collect()
     }
 
     /// We asked it, or somebody else made it go.

@@ -1,10 +1,15 @@
-//! The accept is one write: cordon, taint and record together, and neither cordon nor taint without a record.
+//! The accept is one write: cordon, taint and record together, and neither cordon nor taint without a record. The one exception is a Node
+//! that claims the instance of another one: it is cordoned, and nothing else.
+
+use std::{collections::BTreeMap, time::Duration};
 
 use sundown::sim::kube::NodeState;
 
 use super::{
-    Judge, is_us,
-    nodes::{Write, is_claimed_twice, open_record, taint},
+    Judge,
+    excuses::{MESSAGES, SEE_NODES, Scope, WRITE_NODES},
+    is_us,
+    nodes::{Write, instance, is_claimed_twice, open_record, taint},
 };
 
 impl Judge<'_> {
@@ -21,6 +26,40 @@ impl Judge<'_> {
                 }
             }
             all.push(write);
+        }
+        self.others_are_cordoned();
+    }
+
+    /// Where several Nodes claim the instance that an interruption is about, the one with the name that EC2 gives it is drained, and the others
+    /// are cordoned.
+    fn others_are_cordoned(&mut self) {
+        const AT_ONCE: Duration = Duration::from_secs(3);
+        let mut missed = Vec::new();
+        for (i, write) in self.writes.iter().enumerate().filter(|(_, w)| is_us(w.by)) {
+            let Some((old, new)) = write.both() else { continue };
+            let id = instance(new);
+            if open_record(old).is_some() || open_record(new).is_none() || self.evidence.nodes.get(id) != Some(&new.name) {
+                continue;
+            }
+            let end = write.at + AT_ONCE;
+            let mut last: BTreeMap<&str, Option<&NodeState>> = BTreeMap::new();
+            for before in &self.writes[..i] {
+                last.extend(before.new.or(before.old).map(|state| (state.name.as_str(), before.new)));
+            }
+            let others = last.into_values().flatten().filter(|other| instance(other) == id && other.name != new.name && other.ready == "True");
+            for other in others {
+                let scope = Scope::of_leader(&[MESSAGES, SEE_NODES, WRITE_NODES]).about(id, &other.name);
+                let is_away = self.story.machine_gone(&other.name, end) || self.story.node_gone(&other.name, end) || end > self.evidence.ended;
+                let cordoned = other.unschedulable || self.story.cordoned_between(&other.name, write.at, end);
+                // The one that reports is preferred to one whose kubelet is silent.
+                let is_silent = new.ready != "True";
+                if !cordoned && !is_away && !is_silent && !self.is_excused(scope, write.at, end) {
+                    missed.push((end, other.name.clone(), new.name.clone()));
+                }
+            }
+        }
+        for (at, other, node) in missed {
+            self.broken(at, format!("{other} claims the instance of {node}, which is drained, and was not cordoned"));
         }
     }
 }

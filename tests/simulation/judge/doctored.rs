@@ -5,6 +5,7 @@ mod causes;
 mod deadlines;
 mod events;
 mod excuses;
+mod flags;
 mod in_time;
 mod limits;
 mod messages;

@@ -15,7 +15,7 @@ use super::{
     is_us,
     nodes::{RECORD, is_claimed_twice, open_record, record},
     promises::Promise,
-    story::is_open,
+    story::{Life, is_open},
 };
 
 /// An Event that Sundown wrote.
@@ -78,16 +78,16 @@ const ROWS: &[Row] = &[
     ("Forced", WARNING, BOTH, |j, e, at| j.removed(e, at).any(|(f, _)| matches!(f, Fact::Deleted { .. }))),
     ("OrphanedDaemonSetPod", WARNING, NODE, |_, _, _| true),
     ("PodsComeBack", WARNING, NODE, |j, e, at| j.removed(e, at).filter(|(f, _)| !is_intercepted(f)).count() >= 3),
-    ("Uncordoned", WARNING, NODE, |j, e, at| j.uncordoned(&e.name).iter().any(|a| *a <= at + SECOND)),
+    ("Uncordoned", WARNING, NODE, |j, e, at| j.uncordoned(&e.name).iter().any(|a| *a <= at + SECOND) || j.has_made_up_record(&e.name, at)),
     ("NoLongerManaged", WARNING, NODE, |j, e, at| j.was_changed_by_others(&e.name, at)),
     ("InterruptionDisproved", NORMAL, NODE, |j, e, at| j.has_record_that(&e.name, at, |r| r.contains("\"stale\":true"))),
     ("InstanceReturned", NORMAL, NODE, |_, _, _| true),
     ("Drained", NORMAL, NODE, |j, e, at| j.story.machine_gone(&e.name, at) || j.is_dying(&e.name, at) || j.is_empty_about(&e.name, at)),
-    ("DrainEnded", WARNING, NODE, |j, e, at| !j.accepts(&e.name).is_empty() && j.had_pods(&e.name, at)),
+    ("DrainEnded", WARNING, NODE, |j, e, at| j.was_drained(&e.name, at) && j.had_pods(&e.name, at)),
     ("LifecycleCompleted", NORMAL, NODE, |j, e, at| j.actions_of(&e.name).any(|a| is_completed(a) && has_ended(a, at))),
-    ("LifecycleOver", NORMAL, NODE, |j, e, at| j.actions_of(&e.name).any(|a| has_ended(a, at))),
-    ("HooksNotChecked", WARNING, NODE, |j, _, at| j.met_a_fault("autoscaling:DescribeLifecycleHooks", at)),
-    ("SeveralHooks", WARNING, NODE, |j, e, _| j.hooks_of(&e.name) > 1),
+    ("LifecycleOver", NORMAL, NODE, |j, e, at| j.actions_of(&e.name).any(|a| has_ended(a, at)) || j.has_made_up_record(&e.name, at)),
+    ("HooksNotChecked", WARNING, NODE, |j, e, at| j.met_a_fault("autoscaling:DescribeLifecycleHooks", at) || j.has_made_up_record(&e.name, at)),
+    ("SeveralHooks", WARNING, NODE, |j, e, at| j.hooks_of(&e.name) > 1 || j.has_made_up_record(&e.name, at)),
     ("HookNotConfirmed", WARNING, NODE, |j, _, at| j.met_a_fault("autoscaling:DescribeAutoScalingGroups", at)),
     ("HookNotOurs", NORMAL, NODE, |j, e, _| j.actions_of(&e.name).any(|a| !j.is_ours(&a.group, &a.hook))),
     ("RecordDamaged", WARNING, NODE, |j, e, at| j.has_record_that(&e.name, at, |r| serde_json::from_str::<Value>(r).is_err())),
@@ -160,7 +160,10 @@ impl Judge<'_> {
             expected.extend(self.accepts(node).into_iter().map(|at| (at, "InterruptionAccepted", node.as_str(), "")));
             let during = self.uncordoned(node).into_iter().filter(|at| self.drain_goes_on(node, *at));
             expected.extend(during.map(|at| (at, "Uncordoned", node.as_str(), "")));
-            let completed = self.actions_of(node).filter(|a| is_completed(a) && a.transition == Transition::Terminating);
+            // Where an instance has no Node yet, nobody writes Events about it.
+            let had_node = |a: &&ActionReport| self.story.registered(&a.instance).is_some_and(|at| a.end.as_ref().is_some_and(|e| at <= e.at));
+            let own = |a: &&ActionReport| evidence.nodes.get(&a.instance) == Some(node);
+            let completed = self.actions_of(node).filter(|a| is_completed(a) && a.transition == Transition::Terminating && own(a) && had_node(a));
             expected.extend(completed.filter_map(|a| Some((a.end.as_ref()?.at, "LifecycleCompleted", node.as_str(), ""))));
         }
         for (at, reason, name, uid) in expected {
@@ -214,7 +217,7 @@ impl Judge<'_> {
         let (id, later) = (page.instance.as_str(), at + SECOND);
         let is_over = page.told.iter().any(|told| told.is_over()) || story.is_ending(id, later) || story.machine_gone(node, later);
         let by_hand = story.released_by_hand(node, later) || story.record_deleted_twice(node, later);
-        let is_due = story.deadlines(id, later).iter().any(|deadline| deadline.at <= later);
+        let is_due = story.deadlines(id, later).iter().any(|deadline| deadline.end <= later);
         let is_lost = story.fell_silent(node, later).is_some();
         !(is_over || by_hand || is_due || is_lost || story.left(node, later).is_empty())
     }
@@ -235,12 +238,17 @@ impl Judge<'_> {
     fn is_held_up(&self, event: &Event, at: Timestamp) -> bool {
         if event.on == "Node" {
             let mut looks = [Duration::ZERO, LATE / 2, LATE].into_iter().map(|ago| at - ago);
-            return looks.any(|look| self.story.left(&event.name, look).iter().any(|life| life.bound + BLOCKED <= at));
+            return looks.any(|look| self.holds_up(&event.name, look, at).any(|life| life.bound + BLOCKED <= at));
         }
         self.story
             .pods
             .get(&event.uid)
             .is_some_and(|life| life.bound + BLOCKED <= at && life.gone.is_none_or(|gone| gone > at || self.is_soon(gone, at)))
+    }
+
+    /// The pods that the drain of a node waits for: also one that came back again and again, where it was asked to go once more.
+    fn holds_up(&self, node: &str, look: Timestamp, at: Timestamp) -> impl Iterator<Item = &Life> {
+        self.story.there(node, look).into_iter().filter(move |life| !self.story.came_back(life, look) || self.was_asked(life, at))
     }
 
     /// The brake of the node or of all drains was set (or released) before.
@@ -263,12 +271,23 @@ impl Judge<'_> {
         looks.iter().any(|look| self.story.left(node, *look).is_empty())
     }
 
+    fn was_drained(&self, node: &str, at: Timestamp) -> bool {
+        !self.accepts(node).is_empty() || self.has_made_up_record(node, at)
+    }
+
     fn had_pods(&self, node: &str, at: Timestamp) -> bool {
         self.story.pods.values().any(|life| life.pod.node == node && life.bound <= at + SECOND)
     }
 
+    /// A person wrote a hook into its record that never was: no action of it is open, and the Node may never have been cordoned.
+    fn has_made_up_record(&self, node: &str, at: Timestamp) -> bool {
+        self.story.hand(node, "record made up", at + SECOND)
+    }
+
     fn actions_of<'s>(&'s self, node: &'s str) -> impl Iterator<Item = &'s ActionReport> + 's {
-        let is_of = move |a: &&ActionReport| self.evidence.nodes.get(&a.instance).is_some_and(|n| n == node);
+        // Another Node may claim the instance.
+        let names = move |instance: &str| self.story.pages_of(instance).any(|page| page.node == node);
+        let is_of = move |a: &&ActionReport| self.evidence.nodes.get(&a.instance).is_some_and(|n| n == node) || names(&a.instance);
         self.evidence.actions.iter().filter(is_of)
     }
 

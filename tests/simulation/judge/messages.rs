@@ -5,11 +5,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    Belongs, Judge, SLACK,
+    Belongs, Judge, SLACK, Terms,
     excuses::{MESSAGES, SEE_NODES, Scope, WRITE_NODES},
     promises::Promise,
     sent::{Kind, Notice, events},
-    story::is_open,
+    story::{Deadline, is_open},
 };
 
 impl Judge<'_> {
@@ -95,7 +95,7 @@ impl Judge<'_> {
             if page.told.iter().any(|t| t.is_over()) || notice.machine_goes().is_some_and(|end| end <= at) {
                 return true;
             }
-            self.story.deadlines_of(&event.instance, &page.told, at).iter().any(|d| d.at <= notice.deadline() + SLACK)
+            self.story.deadlines_of(&event.instance, &page.told, at).iter().any(|d| d.at <= notice.deadline(&self.evidence.terms) + SLACK)
         })
     }
 }
@@ -116,13 +116,14 @@ impl Notice {
     }
 
     /// When pods are forced on its account.
-    fn deadline(&self) -> Timestamp {
+    fn deadline(&self, terms: &Terms) -> Timestamp {
         let after = |seconds| self.time() + Duration::from_secs(seconds);
-        match self.event.state.as_deref() {
-            Some("stopping" | "shutting-down") => after(25),
+        let end = match self.event.state.as_deref() {
+            Some("stopping" | "shutting-down") => after(30),
             // The machine is over: nothing is sooner.
-            Some("stopped" | "terminated") => self.time(),
-            _ => self.ends().map_or(after(110), |ends| ends - Duration::from_secs(5)),
-        }
+            Some("stopped" | "terminated") => return self.time(),
+            _ => self.ends().unwrap_or(after(120)),
+        };
+        Deadline::of(self.time(), end, terms.margin(self.event.kind.name()), self.time()).at
     }
 }

@@ -35,7 +35,7 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use sundown::sim::{
     Disturbance,
-    aws::{ActionReport, Call, Deletion, InstanceChange, SentMessage, Transition},
+    aws::{ActionReport, Call, Deletion, InstanceChange, Outcome, SentMessage, Transition},
     kube::{Entry, Request},
 };
 
@@ -123,6 +123,39 @@ impl Terms {
         })
     }
 
+    /// What a flag that can be repeated says, of all processes.
+    pub fn each(&self, name: &str) -> BTreeSet<&str> {
+        let mut all = BTreeSet::new();
+        for flags in self.flags.iter().map(|(_, flags)| flags) {
+            for (i, flag) in flags.iter().enumerate() {
+                let joined = flag.strip_prefix(name).and_then(|rest| rest.strip_prefix('='));
+                let apart = flags.get(i + 1).filter(|_| flag == name).map(String::as_str);
+                all.extend(joined.or(apart));
+            }
+        }
+        all
+    }
+
+    /// The longest time that a flag of any process says, or its default where one does not set it.
+    pub fn longest(&self, name: &str, default: Duration) -> Duration {
+        let set = self.flags.iter().map(|(process, _)| self.time(process, name).unwrap_or(default));
+        set.max().unwrap_or(default)
+    }
+
+    /// The shortest.
+    pub fn shortest(&self, name: &str, default: Duration) -> Duration {
+        let set = self.flags.iter().map(|(process, _)| self.time(process, name).unwrap_or(default));
+        set.min().unwrap_or(default)
+    }
+
+    /// `--deadline-margin`, and `--spot-deadline-margin`.
+    pub fn margin(&self, kind: &str) -> Duration {
+        match kind {
+            "spot" => self.longest("--spot-deadline-margin", Duration::from_secs(10)),
+            _ => self.longest("--deadline-margin", Duration::from_secs(5)),
+        }
+    }
+
     /// A flag that is a time.
     pub fn time(&self, process: &str, name: &str) -> Option<Duration> {
         let time: SignedDuration = self.flag(process, name)?.parse().unwrap();
@@ -140,6 +173,10 @@ pub enum Belongs {
     Karpenter,
     /// Nodes that somebody told us to leave alone.
     Ignored,
+    /// Nodes of this cluster that `--node-selector` leaves out.
+    LeftOut,
+    /// Instances of this cluster without the tag that `--managed-tag` asks for.
+    Untagged,
 }
 
 /// A rule that holds in every run. A test that makes a world in which one cannot hold says which, and why.
@@ -246,6 +283,16 @@ fn beside_named(actions: &[ActionReport]) -> BTreeSet<(&str, &str)> {
     transitions.iter().filter(|(group, _, launching)| has_named(group, *launching)).map(|(group, hook, _)| (*group, *hook)).collect()
 }
 
+/// Whether a name is what a pattern with `*` and `?` says.
+fn is_like(pattern: &str, name: &str) -> bool {
+    let Some(first) = pattern.chars().next() else { return name.is_empty() };
+    let rest = &pattern[first.len_utf8()..];
+    match first {
+        '*' => is_like(rest, name) || name.chars().next().is_some_and(|c| is_like(pattern, &name[c.len_utf8()..])),
+        _ => name.chars().next().is_some_and(|c| (first == '?' || first == c) && is_like(rest, &name[c.len_utf8()..])),
+    }
+}
+
 fn is_us(name: &str) -> bool {
     name.starts_with("sundown")
 }
@@ -281,17 +328,22 @@ impl<'a> Judge<'a> {
         self.evidence.terms.groups.get(group).copied()
     }
 
-    /// Ours to complete. A hook that stands beside one whose name starts with `sundown` is another party's.
+    /// Ours to complete. Where `--lifecycle-hook` names hooks, those are. Else a hook that stands beside one whose name starts with `sundown` is another party's.
     fn is_ours(&self, group: &str, hook: &str) -> bool {
-        let named = |hook: &str| hook.starts_with("sundown");
-        let beside = self.beside_named.contains(&(group, hook));
+        if self.belongs(group) != Some(Belongs::Us) {
+            return false;
+        }
         let is_eks = ["Terminate-LC-Hook", "Launch-LC-Hook"].contains(&hook);
-        self.belongs(group) == Some(Belongs::Us) && !is_eks && (named(hook) || !beside)
+        let names = self.evidence.terms.each("--lifecycle-hook");
+        if names.iter().any(|name| *name != "*") {
+            return names.contains(hook) || (!is_eks && names.iter().any(|name| is_like(name, hook)));
+        }
+        !is_eks && (hook.starts_with("sundown") || !self.beside_named.contains(&(group, hook)))
     }
 
     /// A node of somebody else's is told by its labels. Where there is no Node (any more, or as far as can be seen), only tags speak.
     fn looks_like_ours(&self, group: &str, instance: &str, at: Timestamp) -> bool {
-        let tagged = self.belongs(group).is_some_and(|b| [Belongs::Karpenter, Belongs::Ignored].contains(&b));
+        let tagged = self.belongs(group).is_some_and(|b| [Belongs::Karpenter, Belongs::Ignored, Belongs::LeftOut].contains(&b));
         let node = self.evidence.nodes.get(instance);
         tagged && (node.is_none_or(|n| self.node_away(n, instance, at) || self.is_excused(Scope::of_leader(&[SEE_NODES]).about(instance, n), at, at)))
     }
@@ -321,6 +373,28 @@ impl<'a> Judge<'a> {
         !event.is_test || (event.is_real_test && acted_on())
     }
 
+    /// A person wrote the hook into the record of the instance's Node: a record is taken at its word, and AWS says what is not so.
+    fn is_made_up(&self, group: &str, hook: &str, instance: &str, at: Timestamp) -> bool {
+        let of_it = |told: &story::Told| told.is_made_up && told.hook.as_ref().is_some_and(|(g, h)| g == group && h == hook);
+        self.story.told(instance, at).iter().any(|told| of_it(told))
+    }
+
+    /// A hook gets heartbeats until AWS has described the hooks of its group, because they do no harm. So does one that was accepted before that.
+    fn may_be_ours(&self, group: &str, hook: &str, call: &Call) -> bool {
+        const LATELY: Duration = Duration::from_secs(30);
+        let of_it = |c: &&Call| c.api == "autoscaling:DescribeLifecycleHooks" && c.by == call.by && c.object == group && c.outcome == Outcome::Ok;
+        let is_default = self.evidence.terms.each("--lifecycle-hook").iter().all(|name| *name == "*");
+        let is_eks = ["Terminate-LC-Hook", "Launch-LC-Hook"].contains(&hook);
+        if !is_default || is_eks || self.belongs(group) != Some(Belongs::Us) {
+            return false;
+        }
+        let instance = call.object.rsplit('/').next().unwrap_or_default();
+        let is_it = |told: &story::Told| told.hook.as_ref().is_some_and(|(g, h)| g == group && h == hook);
+        let is_accepted = self.story.told(instance, call.at).iter().any(|told| is_it(told));
+        let mut described = self.evidence.calls.iter().filter(of_it);
+        is_accepted || !described.any(|c| c.at + SLACK < call.at && c.at + LATELY >= call.at)
+    }
+
     fn instance_of(&self, node: &str) -> Option<&String> {
         self.evidence.nodes.iter().find(|(_, n)| *n == node).map(|(i, _)| i)
     }
@@ -328,11 +402,13 @@ impl<'a> Judge<'a> {
     /// No call for another's hook, no write to another's node.
     fn strangers(&mut self) {
         for call in &self.evidence.calls {
-            let acts = ["autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"].contains(&call.api.as_str());
+            let is_heartbeat = call.api == "autoscaling:RecordLifecycleActionHeartbeat";
+            let acts = is_heartbeat || call.api == "autoscaling:CompleteLifecycleAction";
             let mut parts = call.object.split('/');
             let (group, hook) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
             let instance = parts.next().unwrap_or_default();
-            if acts && !self.is_ours(group, hook) && !self.looks_like_ours(group, instance, call.at) {
+            let is_known = !(self.is_made_up(group, hook, instance, call.at) || (is_heartbeat && self.may_be_ours(group, hook, call)));
+            if acts && !self.is_ours(group, hook) && !self.looks_like_ours(group, instance, call.at) && is_known {
                 self.broken(call.at, format!("{} for {}, which is not ours", call.api, call.object));
             }
         }

@@ -70,7 +70,7 @@ pub fn excluded(node: &NodeState) -> Option<&str> {
 }
 
 /// The instance that its providerID names.
-fn instance(node: &NodeState) -> &str {
+pub fn instance(node: &NodeState) -> &str {
     node.provider_id.rsplit('/').next().unwrap_or_default()
 }
 

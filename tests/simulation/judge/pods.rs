@@ -34,7 +34,7 @@ impl Judge<'_> {
                 self.measured(self.sent(*at, by, pod, forced), pod, *grace, forced);
             }
             if forced && !again {
-                self.forced(*at, pod);
+                self.forced(*at, by, pod);
             }
         }
     }
@@ -139,7 +139,16 @@ impl Judge<'_> {
         self.story.deadlines(self.instance_of(node)?, at).into_iter().min_by_key(|d| d.at)
     }
 
-    fn forced(&mut self, at: Timestamp, pod: &PodRef) {
+    fn forced(&mut self, at: Timestamp, by: &str, pod: &PodRef) {
+        // From which share of its time on a pod may be deleted: `--force-after`.
+        let share = match self.evidence.terms.flag(by, "--force-after") {
+            Some("never") => {
+                self.broken(at, format!("{} was deleted, which --force-after=never forbids", pod.name));
+                return;
+            }
+            Some("deadline") => 1.0,
+            share => share.map_or(0.5, |share| share.parse().unwrap()),
+        };
         // A StatefulSet gives a name to one pod after the other: what counts is what came after this one was bound.
         let bound = self.story.pods.get(&pod.uid).map_or(self.evidence.begun, |life| life.bound);
         let about = |r: &&Request| r.subresource == "eviction" && r.namespace == pod.namespace && r.name == pod.name;
@@ -148,8 +157,8 @@ impl Judge<'_> {
         let Some(instance) = self.instance_of(&pod.node).cloned() else { return };
         let deadlines = self.story.deadlines(&instance, at);
         let from = |d: &Deadline| {
-            let half = d.accepted + Duration::try_from(d.at.duration_since(d.accepted)).unwrap_or_default() / 2;
-            (d.at - own).max(half)
+            let polite = d.accepted + Duration::try_from(d.at.duration_since(d.accepted)).unwrap_or_default().mul_f64(share);
+            (d.at - own).max(polite).min(d.at - LAST)
         };
         // One that could not be asked (no slot was free, or the API server had too much to do) has two seconds more, but not longer than
         // until the last second, in which nothing waits any more.

@@ -31,11 +31,15 @@ struct Before {
     restore: Option<Timestamp>,
     /// A person took its record away after the drain was over: nobody knows any more that its taint is ours.
     is_forgotten: bool,
+    /// We cordoned it because it claims the instance of another Node, and leave it so.
+    only_cordoned: bool,
+    /// A person wrote a record on it that never was.
+    is_made_up: bool,
 }
 
 impl Before {
     fn may_stay_cordoned(&self) -> bool {
-        self.cordoned || self.was_cordoned || self.meddled
+        self.cordoned || self.was_cordoned || self.meddled || self.only_cordoned
     }
 }
 
@@ -53,6 +57,7 @@ impl Judge<'_> {
             };
             last.insert(&new.name, new);
             let known = before.entry(&new.name).or_default();
+            known.is_made_up |= evidence.hands.iter().any(|(at, node, what)| *at <= write.at && *node == new.name && *what == "record made up");
             let Some(old) = write.old else {
                 let was_cordoned = known.cordoned || known.was_cordoned;
                 *known = Before { was_cordoned, cordoned: new.unschedulable, ..Before::default() };
@@ -113,6 +118,7 @@ fn ours(old: &NodeState, new: &NodeState, known: &mut Before) -> Vec<String> {
     if open_record(old).is_none() && open_record(new).is_some() {
         (known.meddled, known.restore, known.is_forgotten) = (false, None, false);
     }
+    known.only_cordoned |= !old.unschedulable && new.unschedulable && open_record(new).is_none();
     let uncordons = old.unschedulable && !new.unschedulable;
     if uncordons && known.cordoned && !known.meddled {
         wrong.push("Sundown uncordoned it, and somebody else had cordoned it".to_owned());
@@ -140,7 +146,7 @@ fn in_the_end(node: &NodeState, known: &Before) -> Vec<&'static str> {
     if taint(node).is_some() && record(node).is_none() && !node.annotations.contains_key(RECORD) && !known.is_forgotten {
         wrong.push("its taint was left behind without a record");
     }
-    if ours && taint(node).is_none() {
+    if ours && taint(node).is_none() && !known.is_made_up {
         wrong.push("it was left out of load balancers");
     }
     if node.unschedulable && taint(node).is_none() && !known.may_stay_cordoned() {

@@ -12,6 +12,7 @@ use sundown::sim::{
 pub use super::written::Told;
 use super::{
     Evidence,
+    budgets::workload,
     sent::{self, Notice},
     written::{Header, Reader, Seen, Writing},
 };
@@ -27,6 +28,7 @@ pub struct Life {
 /// What is written on a Node from then on.
 pub struct Page {
     pub at: Timestamp,
+    pub node: String,
     /// Who wrote it.
     pub by: String,
     pub instance: String,
@@ -37,11 +39,26 @@ pub struct Page {
     pub paused: bool,
 }
 
-/// A time before which nothing may be forced or given up.
+/// A time before which nothing may be forced, and one before which nothing may be given up.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline {
+    /// Pods are to be gone by then: the end, less its margin.
     pub at: Timestamp,
+    /// The drain may be given up then.
+    pub end: Timestamp,
     pub accepted: Timestamp,
+}
+
+/// How long before its end a drain may be given up: a completion that is sent then still counts.
+const ONE_CALL: Duration = Duration::from_secs(2);
+
+impl Deadline {
+    /// Of what ends then and has been known since `start`: a margin is never more than half of the time there is.
+    pub fn of(start: Timestamp, end: Timestamp, margin: Duration, accepted: Timestamp) -> Self {
+        let half = Duration::try_from(end.duration_since(start)).unwrap_or_default() / 2;
+        let at = end - margin.min(half);
+        Self { at, end: (end - ONE_CALL).max(at), accepted }
+    }
 }
 
 pub struct Story<'a> {
@@ -117,7 +134,16 @@ impl<'a> Story<'a> {
                 let instance = instance.to_owned();
                 let told = reader.read(&Writing { at, by, node, instance: &instance, record: record.as_ref() });
                 self.remember(&instance, at, &told);
-                self.pages.entry(node.clone()).or_default().push(Page { at, by: by.to_owned(), instance, record, told, to_be_released, paused });
+                self.pages.entry(node.clone()).or_default().push(Page {
+                    at,
+                    node: node.clone(),
+                    by: by.to_owned(),
+                    instance,
+                    record,
+                    told,
+                    to_be_released,
+                    paused,
+                });
             }
             Fact::NodeGone(node) => self.gone.entry(node.clone()).or_default().push(at),
             Fact::NodeAdded(node) => {
@@ -214,37 +240,39 @@ impl<'a> Story<'a> {
 
     /// The same of these interruptions of the instance alone.
     pub fn deadlines_of(&self, instance: &str, told: &[Rc<Told>], now: Timestamp) -> Vec<Deadline> {
-        let drain_timeout = Duration::from_secs(self.evidence.terms.drain_timeout);
-        let margin = Duration::from_secs(5);
+        let terms = &self.evidence.terms;
+        let (drain_timeout, margin) = (Duration::from_secs(terms.drain_timeout), terms.margin(""));
         let mut all = Vec::new();
         for one in told {
             // A clock that is ahead lends no time.
             let (time, accepted) = (one.time.min(one.accepted), one.accepted);
-            let patience = accepted + drain_timeout - margin;
-            let own = match one.kind.as_str() {
-                "spot" => Some(time + Duration::from_secs(110)),
-                "capacity" => Some(one.ends.unwrap_or(time + Duration::from_secs(120)) - margin),
-                "state-change" => Some(time + Duration::from_secs(25)),
+            let patience = Deadline::of(accepted, accepted + drain_timeout, margin, accepted);
+            let notice = time + Duration::from_secs(120);
+            let end = match one.kind.as_str() {
+                "spot" => Some(notice),
+                "capacity" => Some(one.ends.unwrap_or(notice)),
+                "state-change" => Some(time + Duration::from_secs(30)),
                 _ => None,
             };
+            let own = end.map(|end| Deadline::of(time, end, terms.margin(&one.kind), accepted));
             // One that was over at its accept rules nothing, and neither does one that waits for its proof.
-            let rules = own.filter(|own| *own + super::SLACK > accepted && (!one.is_stale || self.is_ending(instance, now)));
-            all.push(Deadline { at: rules.map_or(patience, |own| own.min(patience)), accepted });
+            let rules = own.filter(|own| own.at + super::SLACK > accepted && (!one.is_stale || self.is_ending(instance, now)));
+            all.push(rules.unwrap_or(patience));
         }
         let first = told.iter().map(|t| t.accepted).min().unwrap_or(now);
         // The end of a pause is a take-up: a hook whose deadline was over by then is given its time from there.
         let node = self.evidence.nodes.get(instance).filter(|_| told.iter().any(|t| t.hook.is_some()));
         let resumed = node.into_iter().flat_map(|node| self.pauses(node)).map(|(_, to)| to).filter(|to| *to > first && *to <= now);
-        all.extend(resumed.map(|to| Deadline { at: to + drain_timeout - margin, accepted: first }));
+        all.extend(resumed.map(|to| Deadline::of(to, to + drain_timeout, margin, first)));
         for action in self.evidence.actions.iter().filter(|a| a.instance == instance && told.iter().any(|t| t.is_of(a))) {
-            all.push(Deadline { at: action.global_end - Duration::from_secs(65), accepted: first });
+            all.push(Deadline::of(action.started, action.global_end - Duration::from_secs(60), margin, first));
             // The last window that anybody was told was granted, once two thirds of it are over.
             let last = self.told_beats(action).filter(|b| *b <= now).max().unwrap_or_else(|| to_the_second(action.started));
+            let window = |from: Timestamp| Deadline::of(from, from + action.heartbeat_timeout, margin, first);
             if now >= last + action.heartbeat_timeout.mul_f64(0.66) {
-                all.push(Deadline { at: last + action.heartbeat_timeout - margin, accepted: first });
+                all.push(window(last));
             }
-            let assumed = self.assumed_windows(action, now).map(|from| from + action.heartbeat_timeout - margin);
-            all.extend(assumed.map(|at| Deadline { at, accepted: first }));
+            all.extend(self.assumed_windows(action, now).map(window));
         }
         all
     }
@@ -259,19 +287,25 @@ impl<'a> Story<'a> {
 
     /// Pods that count and are on the node at that moment.
     pub fn left(&self, node: &str, at: Timestamp) -> Vec<&Life> {
+        self.there(node, at).into_iter().filter(|l| !self.came_back(l, at)).collect()
+    }
+
+    /// The same with those that came back again and again.
+    pub fn there(&self, node: &str, at: Timestamp) -> Vec<&Life> {
         // What was bound just now nobody could have seen.
         let seen = at - Duration::from_secs(2);
         let there = |l: &&Life| l.pod.node == node && l.bound <= seen && l.gone.is_none_or(|g| g > at) && l.finished.is_none_or(|f| f > at);
-        self.pods.values().filter(there).filter(|l| counts(&l.pod) && !self.came_back(l)).collect()
+        self.pods.values().filter(there).filter(|l| counts(&l.pod)).collect()
     }
 
-    /// Three earlier pods of its name had come back on its node since the accept of the drain that was going on: a drain may leave the next
-    /// ones alone.
-    pub fn came_back(&self, life: &Life) -> bool {
+    /// It is one of more than three pods of its owner that have come to its node since the accept of the drain that was going on: a drain may
+    /// leave these alone.
+    pub fn came_back(&self, life: &Life, at: Timestamp) -> bool {
         let page = self.page(&life.pod.node, life.bound).filter(|page| is_open(page));
         let Some(since) = page.and_then(|page| page.told.iter().map(|t| t.accepted).min()) else { return false };
-        let like = |l: &&Life| (&l.pod.namespace, &l.pod.name, &l.pod.node) == (&life.pod.namespace, &life.pod.name, &life.pod.node);
-        self.pods.values().filter(like).filter(|l| l.bound < life.bound && l.bound > since).count() >= 3
+        let owner = |pod: &PodRef| (pod.namespace.clone(), workload(&pod.name).to_owned(), pod.node.clone());
+        let (own, new) = (owner(&life.pod), |l: &&Life| l.bound > since && l.bound <= at);
+        new(&life) && self.pods.values().filter(new).filter(|l| owner(&l.pod) == own).count() > 3
     }
 
     /// From when to when a node was paused: by itself, or with everything.

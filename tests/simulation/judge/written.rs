@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, rc::Rc};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use sundown::sim::{aws::ActionReport, kube::Request};
 
@@ -62,6 +62,8 @@ pub struct Told {
     pub ends: Option<Timestamp>,
     /// It was read late and waited for a proof.
     pub is_stale: bool,
+    /// A person wrote it into the record.
+    pub is_made_up: bool,
 }
 
 impl Told {
@@ -182,7 +184,7 @@ impl<'a> Reader<'a> {
 
     fn header(&mut self, page: &Writing<'_>, came_in: Timestamp) {
         let record = page.record.unwrap_or(&Value::Null);
-        let ahead = self.notices.iter().rev().find(|n| n.sent <= page.at).map(|n| n.ahead).unwrap_or_default();
+        let ahead = self.ahead(page.at);
         let released = record["released"]["at"].as_str().and_then(|t| t.parse::<Timestamp>().ok()).map(|t| t - ahead);
         let before = self.released.insert(page.node.to_owned(), released).flatten();
         let is_open = page.record.is_some() && record["released"].is_null();
@@ -200,6 +202,11 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// By how much AWS's clock is ahead.
+    fn ahead(&self, at: Timestamp) -> SignedDuration {
+        self.notices.iter().rev().find(|n| n.sent <= at).or(self.notices.first()).map(|n| n.ahead).unwrap_or_default()
+    }
+
     fn entry(&mut self, written: Written, last: &[Read], page: &Writing<'_>, came_in: Timestamp) -> Read {
         let key: Key = (page.instance.to_owned(), written.event.clone(), written.hook.clone(), written.token.clone());
         let known = last.iter().find(|read| read.key == key);
@@ -213,7 +220,7 @@ impl<'a> Reader<'a> {
                 let accepted = self.accepted(&key, &written, cause, came_in);
                 Some(Told::of(&self.notices[cause], &written, accepted))
             }
-            (None, None) if !is_us(page.by) => Some(Told::by_hand(&written)),
+            (None, None) if !is_us(page.by) => Some(Told::by_hand(&written, self.ahead(page.at))),
             (None, None) => None,
         };
         if is_us(page.by) {
@@ -276,12 +283,14 @@ impl Told {
             token: event.token.clone(),
             ends: notice.ends(),
             is_stale: written.is_stale,
+            is_made_up: false,
         }
     }
 
-    fn by_hand(written: &Written) -> Self {
-        let Written { kind, state, event, time, accepted, hook, token, ends, is_stale } = written.clone();
-        Self { kind, state, event, time, sent: accepted, accepted, hook, token, ends, is_stale }
+    fn by_hand(written: &Written, ahead: SignedDuration) -> Self {
+        let Written { kind, state, event, hook, token, is_stale, .. } = written.clone();
+        let (time, accepted, ends) = (written.time - ahead, written.accepted - ahead, written.ends.map(|ends| ends - ahead));
+        Self { kind, state, event, time, sent: accepted, accepted, hook, token, ends, is_stale, is_made_up: true }
     }
 }
 

@@ -11,6 +11,9 @@ use sundown::sim::{
 use super::plan::{Budget, Group, Load, LoadKind, Loose, Plan};
 use crate::{harness::Stage, judge::Belongs};
 
+/// What the names of Nodes begin with that claim the instance of another one.
+pub const CLAIMS: &str = "claims-";
+
 pub fn build(stage: &Stage, plan: &Plan) {
     let (dup, reorder, forget) = plan.disorder;
     stage.world.aws.disorder(stage.world.queue(), Disorder { duplicate: dup, reorder, forget_delete: forget, partial: plan.partial });
@@ -25,7 +28,7 @@ pub fn build(stage: &Stage, plan: &Plan) {
     for (i, pick) in plan.claimed_twice.iter().enumerate() {
         // EC2 knows the name of the other Node.
         let instance = &instances[pick % instances.len()];
-        stage.world.kube.add_node(&NodeSpec::named(format!("claims-{i}")).instance(instance.clone()));
+        stage.world.kube.add_node(&NodeSpec::named(format!("{CLAIMS}{i}")).instance(instance.clone()));
     }
     for (i, (pick, kind)) in plan.loose.iter().enumerate() {
         stage.world.kube.add_pod(&loose(&nodes[pick % nodes.len()], i, *kind));
@@ -40,6 +43,10 @@ fn add_group(stage: &Stage, group: &Group) {
     spec.template.spot = group.spot;
     if !group.replaces {
         spec.replace_after = None;
+    }
+    if let Some(tag) = group.tag {
+        spec.tags.insert(tag.to_owned(), String::new());
+        spec.template.tags.insert(tag.to_owned(), String::new());
     }
     let seconds = Duration::from_secs;
     let notify = group.native.then(|| stage.world.queue().to_owned());
@@ -65,8 +72,11 @@ fn add_group(stage: &Stage, group: &Group) {
         stage.world.kube.edit("nodes", "", &node, |n| match group.belongs {
             Belongs::Karpenter => n["metadata"]["labels"]["karpenter.sh/nodepool"] = json!("default"),
             Belongs::Ignored => n["metadata"]["annotations"]["sundown.dev/ignore"] = json!("true"),
-            Belongs::Us | Belongs::OtherCluster => {}
+            Belongs::Us | Belongs::OtherCluster | Belongs::LeftOut | Belongs::Untagged => {}
         });
+        if let Some((key, value)) = group.label {
+            stage.world.kube.edit("nodes", "", &node, |n| n["metadata"]["labels"][key] = json!(value));
+        }
     }
 }
 

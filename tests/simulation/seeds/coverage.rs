@@ -11,13 +11,13 @@ use sundown::sim::kube::{Fault as KubeFault, Match};
 use super::{
     phases::{Phase, Phases},
     plan::{Act, Plan},
-    second,
+    second, third,
 };
 use crate::judge::Evidence;
 
 /// Plans that are drawn, and not played, to find out which faults there are: a fault that never
 /// struck has a row of zeros.
-const DRAWN: [std::ops::Range<u64>; 2] = [0..1_000, second::FIRST..second::FIRST + 1_000];
+const DRAWN: [std::ops::Range<u64>; 3] = [0..1_000, second::FIRST..second::FIRST + 1_000, third::FIRST..third::FIRST + 1_000];
 
 /// How often a fault struck: in all, and in each phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -147,6 +147,7 @@ fn names(act: &Act) -> Vec<String> {
         }
         Act::SilentWatch { resource, .. } => vec![format!("SilentWatch of {resource}")],
         Act::Webhook { answer, .. } => vec![format!("Webhook {answer:?}")],
+        Act::Test { is_real, .. } => vec![(if *is_real { "Test that asks to be acted on" } else { "Test" }).to_owned()],
         other => vec![variant(other)],
     }
 }
@@ -177,12 +178,15 @@ fn features(plan: &Plan) -> BTreeSet<String> {
             ("group that replaces instances", group.replaces),
             ("group with a launch hook", group.launch_hook),
             ("group with several terminate hooks", group.hooks.len() > 1),
+            ("group with a hook named sundown beside others", group.hooks.iter().any(|(name, _)| name.starts_with("sundown"))),
+            ("group with a tag for --managed-tag", group.tag.is_some()),
             ("hook that notifies the queue itself", group.native),
         ];
         all.extend(has.iter().filter(|(_, has)| *has).map(|(name, _)| (*name).to_owned()));
     }
     let has = [
         ("clocks of replicas that differ", plan.clocks.iter().any(|ahead| *ahead != 0)),
+        ("a clock of AWS that differs", plan.aws_clock != 0),
         ("two Nodes that claim one instance", !plan.claimed_twice.is_empty()),
         ("replicas on nodes that may drain", plan.on_nodes),
         ("a queue that gives few messages at once", plan.partial > 0.0),

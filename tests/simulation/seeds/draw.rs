@@ -9,7 +9,7 @@ use sundown::sim::{
 
 use super::{
     plan::{Act, Budget, Group, Load, LoadKind, Loose, Plan},
-    second,
+    second, third,
 };
 use crate::judge::Belongs;
 
@@ -60,6 +60,7 @@ impl Plan {
             partial,
             acts,
             clocks: Vec::new(),
+            aws_clock: 0,
             claimed_twice: Vec::new(),
             on_nodes: false,
             kill: None,
@@ -67,6 +68,9 @@ impl Plan {
         };
         if seed >= second::FIRST {
             second::draw(&mut plan);
+        }
+        if seed >= third::FIRST {
+            third::draw(&mut plan);
         }
         plan
     }
@@ -88,13 +92,35 @@ fn groups(d: &mut Dice) -> Vec<Group> {
             hooks.push(("Terminate-LC-Hook".to_owned(), 60));
         }
         let (native, replaces, launch_hook) = (d.chance(0.2), d.chance(0.5), d.chance(0.2));
-        groups.push(Group { name: format!("ours-{i}"), nodes: d.0.usize(2..6), spot, hooks, belongs: Belongs::Us, native, replaces, launch_hook });
+        groups.push(Group {
+            name: format!("ours-{i}"),
+            nodes: d.0.usize(2..6),
+            spot,
+            hooks,
+            belongs: Belongs::Us,
+            native,
+            replaces,
+            launch_hook,
+            label: None,
+            tag: None,
+        });
     }
     for (name, belongs) in [("other", Belongs::OtherCluster), ("karpenter", Belongs::Karpenter), ("ignored", Belongs::Ignored)] {
         if d.chance(0.35) {
             let hooks = vec![("drain".to_owned(), 60)];
             let spot = d.chance(0.5);
-            groups.push(Group { name: name.to_owned(), nodes: 2, spot, hooks, belongs, native: false, replaces: false, launch_hook: false });
+            groups.push(Group {
+                name: name.to_owned(),
+                nodes: 2,
+                spot,
+                hooks,
+                belongs,
+                native: false,
+                replaces: false,
+                launch_hook: false,
+                label: None,
+                tag: None,
+            });
         }
     }
     groups

@@ -1,7 +1,8 @@
-//! The faults that the second stream draws.
+//! The faults that the second and the third stream draw.
 
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use sundown::sim::{
     aws::{Fault as AwsFault, FaultRule, HealthNotice, HookResult, How},
@@ -17,7 +18,7 @@ use super::{
 /// Milliseconds between two labels.
 const RELABEL: u64 = 300;
 
-/// A hook that is not ours in any group.
+/// A hook that is not ours in any group, whatever the flags say.
 fn is_others(hook: &str) -> bool {
     ["Terminate-LC-Hook", "log-backup"].contains(&hook)
 }
@@ -104,6 +105,10 @@ impl Play<'_> {
                 let start = self.now() + Duration::from_secs(3_600);
                 self.with_instance(*pick, |id| aws.health(&HealthNotice::retirement([id.to_owned()], start)));
             }
+            Act::Test { pick, is_real, is_spot } => {
+                let now = self.now() + SignedDuration::from_secs(self.plan.aws_clock);
+                self.with_instance(*pick, |id| drop(aws.send_event(world.queue(), &test(id, now, *is_real, *is_spot))));
+            }
             other => panic!("{other:?} is no fault"),
         }
     }
@@ -145,7 +150,8 @@ impl Play<'_> {
             "before": { "unschedulable": false, "excluded": false }, "interruptions": [],
         });
         let mut record = record(&value).filter(|r| r["released"].is_null()).unwrap_or(fresh);
-        let now = self.now().to_string();
+        // Records are in AWS's time.
+        let now = (self.now() + SignedDuration::from_secs(self.plan.aws_clock)).to_string();
         let hook = json!({
             "kind": "terminate-hook", "event": "made-up", "time": now, "accepted": now,
             "group": group, "hook": "drain", "token": "00000000-0000-4000-8000-000000000000",
@@ -175,6 +181,18 @@ impl Play<'_> {
         let hangs = answer == Webhook::Hangs;
         hangs.then(|| kube.inject(Rule::always(evictions, Fault::Slow(Duration::from_secs(10)))))
     }
+}
+
+/// As `sundown send-test` sends it.
+fn test(instance: &str, time: Timestamp, is_real: bool, is_spot: bool) -> String {
+    let mut body: Value = serde_json::from_str(&old_notice(instance, time)).unwrap();
+    (body["id"], body["source"]) = (json!(format!("test-{}", time.as_millisecond())), json!("sundown.test"));
+    if !is_spot {
+        body["detail-type"] = json!("EC2 Instance State-change Notification");
+        body["detail"] = json!({ "instance-id": instance, "state": "stopping" });
+    }
+    body["detail"]["sundown"] = json!({ "test": true, "real": is_real });
+    body.to_string()
 }
 
 /// What the tags and access keys of all processes of this replica begin with.

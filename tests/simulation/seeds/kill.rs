@@ -94,6 +94,8 @@ fn group(name: &str, spot: bool, hooks: &[(&str, u64)]) -> Group {
         native: false,
         replaces: false,
         launch_hook: false,
+        label: None,
+        tag: None,
     }
 }
 
@@ -127,6 +129,7 @@ fn plan(groups: Vec<Group>, acts: Vec<(u64, Act)>) -> Plan {
         partial: 0.0,
         acts,
         clocks: Vec::new(),
+        aws_clock: 0,
         claimed_twice: Vec::new(),
         on_nodes: false,
         kill: None,

@@ -18,6 +18,7 @@ mod play;
 mod replicas;
 pub mod runner;
 mod second;
+mod third;
 #[cfg(test)]
 mod usual;
 

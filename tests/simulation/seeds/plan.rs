@@ -30,6 +30,8 @@ pub struct Plan {
     pub partial: f64,
     /// How many seconds the clock of each replica is ahead; replicas that are not named have the world's.
     pub clocks: Vec<i64>,
+    /// How many seconds AWS's clock is ahead of the world's.
+    pub aws_clock: i64,
     /// Nodes (counted over all of ours) whose instance another Node claims, too.
     pub claimed_twice: Vec<usize>,
     /// Replica n runs on node n, and knows it (`--node-name`).
@@ -67,6 +69,10 @@ pub struct Group {
     pub replaces: bool,
     /// It has a launch hook.
     pub launch_hook: bool,
+    /// A label of its Nodes.
+    pub label: Option<(&'static str, &'static str)>,
+    /// The key of a tag of the group and its instances.
+    pub tag: Option<&'static str>,
 }
 
 /// A workload and its budget.
@@ -284,6 +290,12 @@ pub enum Act {
     /// A notice of AWS Health about an instance.
     Health {
         pick: usize,
+    },
+    /// Somebody sends a test event (`sundown send-test`), which asks to be acted on or not: a spot notice or a state change.
+    Test {
+        pick: usize,
+        is_real: bool,
+        is_spot: bool,
     },
     /// The queue is deleted with all that is in it. Then there is a new one of its name.
     DeleteQueue {

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use sundown::sim::{
     Passage, Tripwire, WorldSettings,
@@ -16,7 +16,7 @@ use sundown::sim::{
 use tokio::{sync::mpsc::UnboundedReceiver, task::JoinHandle};
 
 use super::{
-    build::build,
+    build::{CLAIMS, build},
     people::{old_notice, record},
     plan::{Act, Plan},
 };
@@ -74,6 +74,7 @@ pub async fn play_and_count(plan: &Plan) -> (Evidence, Vec<Passage>) {
     let mut settings = WorldSettings::seeded(plan.seed);
     settings.kube.timing.node_status = plan.busy_kubelets.then(|| Duration::from_secs(10));
     let stage = Stage::with(settings);
+    stage.world.aws.skew(SignedDuration::from_secs(plan.aws_clock));
     let changed = stage.world.aws.subscribe();
     build(&stage, plan);
     stage.pass(90).await;
@@ -192,7 +193,12 @@ impl Play<'_> {
     fn look(&mut self) {
         self.note_death();
         let Evidence { nodes, groups, .. } = &mut self.evidence;
-        self.stage.world.each_node(|instance, node| remember(nodes, instance, node));
+        let claims = |node: &str| node.starts_with(CLAIMS);
+        self.stage.world.each_node(|instance, node| {
+            if !claims(node) {
+                remember(nodes, instance, node)
+            }
+        });
         self.stage.world.aws.each_instance(|instance| {
             if let Some(group) = &instance.group {
                 remember(groups, &instance.id, group);

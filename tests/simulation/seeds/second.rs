@@ -23,7 +23,7 @@ pub(super) fn draw(plan: &mut Plan) {
         plan.clocks = (0..plan.replicas).map(|_| d.one(&[-3_000, -40, 0, 25, 90])).collect();
     }
     if d.chance(0.15) {
-        // The judge does not know yet that such a Node stays cordoned: nothing is made of these numbers.
+        // The third stream draws Nodes that claim one instance. These numbers are drawn so that the worlds of known seeds stay as they are.
         let _claimed_twice: Vec<usize> = (0..d.0.usize(1..3)).map(|_| d.0.usize(..100)).collect();
     }
     plan.on_nodes = d.chance(0.15);

@@ -14,13 +14,15 @@ use super::{
     plan::Plan,
     play_seed, replay,
     runner::{Orders, play_all},
-    second,
+    second, third,
 };
 
 /// How many seeds every run plays, from 1 on, unless `SUNDOWN_SEEDS` says otherwise.
 const USUAL: u64 = 40;
 /// Every run plays these too: worlds with what the second stream draws.
 const SECOND: Range<u64> = second::FIRST + 1..second::FIRST + 61;
+/// And these: with what the third stream draws.
+const THIRD: Range<u64> = third::FIRST + 1..third::FIRST + 41;
 
 fn variable(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
@@ -56,8 +58,10 @@ fn whatever_happens_in_a_random_world_the_promises_are_kept() {
     let mut seeds: BTreeSet<u64> = fixed.chain(new.clone()).collect();
     if only_from.is_none() {
         write!(what, ", from {} to {}", SECOND.start, SECOND.end - 1).unwrap();
+        write!(what, ", from {} to {}", THIRD.start, THIRD.end - 1).unwrap();
         write!(what, ", {} that once failed", ONCE_FAILED.len()).unwrap();
         seeds.extend(SECOND);
+        seeds.extend(THIRD);
         seeds.extend(ONCE_FAILED.iter().map(|(seed, _)| *seed));
     }
     if count_new > 0 {

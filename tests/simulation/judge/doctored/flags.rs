@@ -1,0 +1,112 @@
+//! Flags: what they forbid is seen.
+
+use sundown::sim::{
+    aws::{ActionReport, Call, Outcome},
+    kube::NodeSpec,
+};
+
+use super::*;
+
+/// The run, as one of a process with this flag.
+fn under(evidence: &Evidence, flag: &str) -> Vec<String> {
+    let mut evidence = evidence.clone();
+    for (_, flags) in &mut evidence.terms.flags {
+        flags.push(flag.to_owned());
+    }
+    judge(&evidence)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_force_that_a_flag_forbids_or_puts_off_is_seen() {
+    const EARLY: &str = "was deleted too early";
+    // The pod has 30 s, and 110 s after the notice it must be gone: it was deleted after 80 s.
+    let evidence = reclaimed().await;
+    breaks(&under(&evidence, "--force-after=never"), "which --force-after=never forbids");
+    breaks(&under(&evidence, "--force-after=deadline"), EARLY);
+    breaks(&under(&evidence, "--force-after=0.9"), EARLY);
+    breaks(&under(&evidence, "--spot-deadline-margin=0s"), EARLY);
+    for flag in ["--force-after=0", "--force-after=0.6", "--spot-deadline-margin=20s", "--deadline-margin=60s"] {
+        keeps(&under(&evidence, flag), EARLY, flag);
+    }
+    breaks(&under(&evidence, "--spot-deadline-margin=40s"), "got a grace of 30 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_that_is_given_up_when_its_pods_were_to_be_gone_is_seen() {
+    const EARLY: &str = "was completed before";
+    let mut evidence = overdue().await;
+    keeps(&judge(&evidence), EARLY, "at its end");
+    evidence.actions[0].end.as_mut().unwrap().at -= s(5);
+    breaks(&judge(&evidence), EARLY);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_that_is_too_short_is_seen() {
+    const SHORT: &str = "--min-drain-time is";
+    let evidence = hooked().await;
+    for flag in ["--min-drain-time=0s", "--min-drain-time=8s"] {
+        keeps(&under(&evidence, flag), SHORT, flag);
+    }
+    breaks(&under(&evidence, "--min-drain-time=30s"), SHORT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_for_a_hook_that_a_flag_does_not_name_is_seen() {
+    const OTHERS: &str = "which is not ours";
+    let evidence = hooked().await;
+    for flag in ["--lifecycle-hook=other", "--lifecycle-hook=drain-*", "--lifecycle-hook=dra??n"] {
+        breaks(&under(&evidence, flag), OTHERS);
+    }
+    for flag in ["--lifecycle-hook=*", "--lifecycle-hook=d*n", "--lifecycle-hook=dr?in"] {
+        keeps(&under(&evidence, flag), OTHERS, flag);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_for_a_hook_beside_one_named_sundown_is_seen() {
+    const OTHERS: &str = "RecordLifecycleActionHeartbeat for asg/drain/";
+    let mut evidence = hooked().await;
+    let mut named = evidence.actions[0].clone();
+    named.hook = "sundown-terminate".to_owned();
+    let (begun, object) = (named.started, format!("asg/other/{}", named.instance));
+    evidence.actions.push(ActionReport { hook: "other".to_owned(), ..named.clone() });
+    evidence.actions.push(named);
+    let beat = Call { at: begun + s(20), object, ..evidence.calls[0].clone() };
+    let described = Call { api: "autoscaling:DescribeLifecycleHooks".to_owned(), object: "asg".to_owned(), at: begun + s(4), ..beat.clone() };
+    let described = Call { outcome: Outcome::Ok, ..described };
+    let beat = Call { api: "autoscaling:RecordLifecycleActionHeartbeat".to_owned(), ..beat };
+    let other = "RecordLifecycleActionHeartbeat for asg/other/";
+    evidence.calls.retain(|c| c.api != described.api);
+    evidence.calls.push(beat);
+    keeps(&judge(&evidence), other, "nobody had described the hooks");
+    keeps(&judge(&evidence), OTHERS, "it was accepted");
+    evidence.calls.push(described);
+    breaks(&judge(&evidence), other);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_claims_the_instance_of_another_one_and_is_not_cordoned_is_seen() {
+    const MISSED: &str = "and was not cordoned";
+    let stage = Stage::new(7);
+    let instance = stage.group(1, 60).remove(0);
+    stage.world.kube.add_node(&NodeSpec::named("rogue").instance(instance.clone()));
+    let node = stage.world.nodes()[&instance].clone();
+    let node = if node == "rogue" { stage.world.node_of(&instance).unwrap() } else { node };
+    let sundown = led(&stage, &[]).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.until(60, "it is completed", || stage.actions(&instance).iter().any(|a| a.end.is_some())).await;
+    stage.pass(3).await;
+    let mut evidence = stage.evidence();
+    sundown.stop().await;
+    stage.end();
+    evidence.nodes.insert(instance, node);
+    keeps(&judge(&evidence), MISSED, "it was cordoned");
+    keeps(&judge(&evidence), "left cordoned", "it stays so");
+    let is_it = |e: &Entry| match &e.fact {
+        Fact::NodeChanged(state) => state.name == "rogue" && state.unschedulable,
+        Fact::Cordoned(name) => name == "rogue",
+        _ => false,
+    };
+    evidence.entries.retain(|e| !is_it(e));
+    breaks(&judge(&evidence), MISSED);
+}
