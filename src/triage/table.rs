@@ -85,6 +85,11 @@ impl Case<'_> {
             Verdict::Accept(_) if self.now >= drains_from => return verdict,
             Verdict::Accept(_) => Some(drains_from),
             Verdict::Complete(_) | Verdict::AnswerLaunch(_) => None,
+            // Asked beside what is waited for, which may take longer than a drain waits for this answer.
+            Verdict::Wait(mut waits) if self.node().is_some() => {
+                waits.ask.push(Question::Hooks(action.group.clone()));
+                return Verdict::Wait(waits);
+            }
             Verdict::Wait(_) | Verdict::Delete(_) | Verdict::Leave(_) => return verdict,
         };
         wait(vec![Question::Hooks(action.group.clone())], until)

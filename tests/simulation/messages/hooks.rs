@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use sundown::sim::aws::{EventKind, Fault, FaultRule, GroupSpec, HookResult, HookSpec, How, LifecycleState, Verdict};
+use sundown::sim::{
+    aws::{EventKind, Fault, FaultRule, GroupSpec, HookResult, HookSpec, How, LifecycleState, Verdict},
+    kube::NodeSpec,
+};
 
 use super::{bodies, logs::Logs, tools::continuing_hook};
 use crate::{
@@ -88,6 +91,24 @@ async fn beside_a_hook_called_sundown_the_others_are_left_alone() {
     stage.end();
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_hook_of_others_is_left_alone_also_where_the_node_has_to_be_found_out_first() {
+    let stage = Stage::new(596);
+    let instances = group(&stage, 3, &[continuing_hook("log-backup", 1800), continuing_hook("sundown-terminate", 300)]);
+    stage.world.kube.add_node(&NodeSpec::named("rogue").instance(instances[0].clone()));
+    stage.shop(6);
+    let sundown = stage.settled(&[]).await;
+    // Which of two Nodes is the instance's, EC2 is asked for 5 s. Whose the hook is must be known by then.
+    stage.world.aws.fault(FaultRule::new("ec2:DescribeInstances", Fault::Hang, How::Always));
+    stage.world.aws.terminate(&instances[0], true);
+    stage.until(120, "ours is completed", || completed_by_us(&stage, &instances[0], "sundown-terminate")).await;
+    stage.pass(60).await;
+    assert!(never_touched(&stage, &instances[0], "log-backup"));
+    assert_eq!((foreign(&sundown, "terminate-hook"), sundown.messages("terminate-hook", "accepted")), (1.0, 1.0));
+    sundown.stop().await;
+    stage.end();
+}
+
 fn events_of(stage: &Stage, reason: &str) -> usize {
     stage.events().iter().filter(|e| e.reason == reason).count()
 }
@@ -148,7 +169,7 @@ async fn a_hook_that_turns_out_to_be_of_others_after_its_drain_is_let_go_of() {
     assert_eq!(beats(), before, "no more heartbeats");
     assert!(!completed_by_us(&stage, &instance, "log-backup"));
     sundown.stop().await;
-    stage.end_except(&[Rule::Strangers], "heartbeats were sent until it was known whose the hook is");
+    stage.end();
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,7 +203,7 @@ async fn globs_say_which_hooks_are_ours() {
     assert_eq!(foreign(&sundown, "terminate-hook"), 3.0);
     assert_eq!(stage.in_queue(), 0);
     sundown.stop().await;
-    stage.end_except(&[Rule::Messages], "a flag makes hooks foreign");
+    stage.end();
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,7 +216,7 @@ async fn the_hook_of_amazon_eks_is_ours_when_somebody_names_it() {
     stage.until(120, "it is completed", || completed_by_us(&stage, &instances[0], "Terminate-LC-Hook")).await;
     assert_eq!(foreign(&sundown, "terminate-hook"), 0.0);
     sundown.stop().await;
-    stage.end_except(&[Rule::Strangers, Rule::Causes], "a flag makes the hook of EKS ours");
+    stage.end();
 }
 
 /// A group with a launch hook that aborts the launch when nobody answers, and one more instance in it.
