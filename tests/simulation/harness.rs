@@ -30,6 +30,9 @@ struct Flags {
     run: RunArgs,
 }
 
+/// Not a flag of the service: leaves `--cluster-name` out.
+pub const NO_CLUSTER_NAME: &str = "--no-cluster-name";
+
 /// Virtual time begins here in every test.
 pub const BEGINNING: &str = "2026-01-05T09:00:00Z";
 
@@ -129,8 +132,8 @@ impl Stage {
         if !flags.contains(&"--queue-url") {
             all.extend(["--queue-url", &url]);
         }
-        if flags.contains(&"--no-cluster-name") {
-            all.extend(flags.iter().filter(|f| **f != "--no-cluster-name"));
+        if flags.contains(&NO_CLUSTER_NAME) {
+            all.extend(flags.iter().filter(|f| **f != NO_CLUSTER_NAME));
         } else {
             all.extend(["--cluster-name", self.world.cluster()]);
             all.extend(flags);

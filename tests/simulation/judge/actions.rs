@@ -90,7 +90,8 @@ impl Judge<'_> {
         };
         // The Node is the record: one that is deleted takes what it owes with it, unless a process saw it go and lives on.
         let is_gone = self.evidence.nodes.get(&action.instance).is_some_and(|n| self.story.gone_unwitnessed(n, end));
-        let excused = is_gone || self.is_message_lost(action, accept, end) || calm < enough;
+        let is_nobodys = self.is_nobodys(instance, action.started) || self.is_nobodys(instance, end);
+        let excused = is_gone || is_nobodys || self.is_message_lost(action, accept, end) || calm < enough;
         self.count(Promise::HookKeptOpen, excused);
         if !excused {
             self.broken(end, format!("{name} timed out ({timeout:?}), last beaten {last}, although all was well for {calm:?}"));

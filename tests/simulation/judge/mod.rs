@@ -6,6 +6,7 @@ mod asked;
 mod budgets;
 mod causes;
 mod cordoned;
+mod deployment;
 #[cfg(test)]
 mod doctored;
 pub mod events;
@@ -123,6 +124,11 @@ impl Terms {
         })
     }
 
+    /// A flag without a value that some process has.
+    pub fn is_set(&self, name: &str) -> bool {
+        self.flags.iter().any(|(_, flags)| flags.iter().any(|flag| flag == name))
+    }
+
     /// What a flag that can be repeated says, of all processes.
     pub fn each(&self, name: &str) -> BTreeSet<&str> {
         let mut all = BTreeSet::new();
@@ -213,6 +219,11 @@ pub struct Ruling {
 /// Judges a run.
 pub fn verdict(evidence: &Evidence) -> Ruling {
     let mut judge = Judge::of(evidence);
+    if evidence.terms.is_set("--dry-run") {
+        judge.dry_run();
+        judge.rest();
+        return Ruling { broken: judge.broken, tally: judge.tally.into_inner() };
+    }
     judge.pods();
     judge.budgets();
     judge.limits();
@@ -226,6 +237,8 @@ pub fn verdict(evidence: &Evidence) -> Ruling {
     judge.continued();
     judge.late_calls();
     judge.messages();
+    judge.of_others();
+    judge.without_node();
     judge.causes();
     judge.written_facts();
     judge.in_time();

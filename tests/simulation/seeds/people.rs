@@ -89,8 +89,10 @@ impl Play<'_> {
         for deleted in &self.leases_deleted {
             let (before, after) = (*deleted - Duration::from_secs(5), *deleted + Duration::from_secs(20));
             let remembered = self.evidence.lives.iter().any(|(_, start, end)| *start <= before && end.is_none_or(|end| end >= after));
-            for (from, end) in self.evidence.pauses.iter_mut().filter(|_| !remembered) {
-                if *from <= *deleted {
+            for (from, end) in &mut self.evidence.pauses {
+                // Processes look at the Lease every two seconds.
+                let was_seen = remembered && *from + Duration::from_secs(3) <= *deleted;
+                if *from <= *deleted && !was_seen {
                     *end = (*deleted).min(*end);
                 }
             }

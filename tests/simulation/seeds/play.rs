@@ -215,13 +215,22 @@ impl Play<'_> {
         all.extend(
             world.aws.actions().iter().filter(|a| a.end.is_none()).map(|a| format!("the action {}/{} of {} is open", a.group, a.hook, a.instance)),
         );
-        let messages = world.aws.queue(world.queue()).map(|queue| queue.messages).unwrap_or_default();
+        let (is_dry, is_shared) = (self.has_flag("--dry-run"), self.has_flag("--shared-queue"));
+        let mut messages = world.aws.queue(world.queue()).map(|queue| queue.messages).unwrap_or_default();
+        if is_dry || is_shared {
+            // A dry run deletes none. On a shared queue, what may be for another cluster stays.
+            messages.clear();
+        }
         all.extend(messages.iter().filter(|m| !self.is_garbage(&m.body)).map(|m| format!("a message waits: {}", m.body)));
         all.extend(world.kube.collect("nodes", |node, _| {
-            let record = record(node).filter(|r| r["released"].is_null())?;
+            let record = record(node).filter(|r| r["released"].is_null() && !is_dry)?;
             Some(format!("the record of {} is open: {record:?}", node["metadata"]["name"]))
         }));
         all
+    }
+
+    fn has_flag(&self, name: &str) -> bool {
+        self.plan.flags.iter().any(|flag| flag == name)
     }
 
     fn is_garbage(&self, body: &str) -> bool {

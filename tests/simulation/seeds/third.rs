@@ -6,7 +6,7 @@ use super::{
     draw::Dice,
     plan::{Act, Plan},
 };
-use crate::judge::Belongs;
+use crate::{harness::NO_CLUSTER_NAME, judge::Belongs};
 
 /// The first seed whose world has what the third stream draws.
 pub const FIRST: u64 = 1_796_000_000_000;
@@ -29,6 +29,9 @@ pub(super) fn draw(plan: &mut Plan) {
     of_hooks(&mut dice(plan, 6), plan);
     of_nodes(&mut dice(plan, 7), plan);
     tests(&mut dice(plan, 8), plan);
+    no_cluster_name(&mut dice(plan, 9), plan);
+    shared_queue(&mut dice(plan, 10), plan);
+    dry_run(&mut dice(plan, 11), plan);
     plan.acts.sort_by_key(|(at, _)| *at);
 }
 
@@ -132,5 +135,29 @@ fn tests(d: &mut Dice, plan: &mut Plan) {
             let at = some_time(d, plan);
             plan.acts.push((at, Act::Test { pick: d.0.usize(..1000), is_real: d.chance(0.7), is_spot: d.chance(0.7) }));
         }
+    }
+}
+
+/// Without a name of the cluster, nobody knows whose an instance without a Node is.
+fn no_cluster_name(d: &mut Dice, plan: &mut Plan) {
+    if d.chance(0.1) {
+        // Launch hooks are not acted on then, and each instance whose launch hook nobody answers is terminated, and replaced.
+        plan.groups.iter_mut().for_each(|group| group.launch_hook = false);
+        plan.flags.push(NO_CLUSTER_NAME.to_owned());
+    }
+}
+
+/// Other clusters receive from the queue, too.
+fn shared_queue(d: &mut Dice, plan: &mut Plan) {
+    if d.chance(0.1) {
+        plan.flags.push("--shared-queue".to_owned());
+    }
+}
+
+/// Nothing is written.
+fn dry_run(d: &mut Dice, plan: &mut Plan) {
+    if d.chance(0.03) {
+        plan.groups.iter_mut().for_each(|group| group.launch_hook = false);
+        plan.flags.push("--dry-run".to_owned());
     }
 }

@@ -110,3 +110,36 @@ async fn a_node_that_claims_the_instance_of_another_one_and_is_not_cordoned_is_s
     evidence.entries.retain(|e| !is_it(e));
     breaks(&judge(&evidence), MISSED);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_that_writes_is_seen() {
+    let mut evidence = hooked().await;
+    evidence.terms.flags[0].1.push("--dry-run".to_owned());
+    let broken = judge(&evidence);
+    for write in ["sent patch nodes", "sent update leases", "called sqs:DeleteMessage", "called autoscaling:CompleteLifecycleAction"] {
+        breaks(&broken, write);
+    }
+    evidence.requests.retain(|r| !r.is_write());
+    evidence.calls.retain(|c| c.api.contains("Describe") || c.api == "sqs:ReceiveMessage");
+    assert_eq!(judge(&evidence), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_for_others_that_is_deleted_from_a_shared_queue_is_seen() {
+    const OTHERS: &str = "may be for another cluster";
+    let mut evidence = reclaimed().await;
+    keeps(&under(&evidence, "--shared-queue"), OTHERS, "its instance is one of this cluster");
+    evidence.terms.groups.insert("spot".to_owned(), Belongs::OtherCluster);
+    keeps(&judge(&evidence), OTHERS, "the queue is not shared");
+    breaks(&under(&evidence, "--shared-queue"), OTHERS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_without_a_node_where_the_cluster_has_no_name_is_seen() {
+    const NO_NODE: &str = "which has no Node, and the cluster has no name";
+    let mut evidence = hooked().await;
+    keeps(&under(&evidence, "--no-cluster-name"), NO_NODE, "it has a Node");
+    evidence.entries.retain(|e| !matches!(e.fact, Fact::Annotated { .. }));
+    keeps(&judge(&evidence), NO_NODE, "the cluster has a name");
+    breaks(&under(&evidence, "--no-cluster-name"), NO_NODE);
+}
