@@ -18,10 +18,10 @@ use super::{
 };
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    domain::{Interruption, Moment, MomentExt, Node, OwedHook, seconds},
+    domain::{Interruption, Moment, MomentExt, Node, OwedHook, Transition, seconds},
     observe::MessageOutcome,
     record,
-    triage::{Knowledge, Reason, Verdict, triage},
+    triage::{HookClaim, Knowledge, PATIENCE_WITH_HOOKS, Reason, Verdict, triage},
 };
 
 /// What becomes of the message. Of several interruptions in one message the last in this order counts.
@@ -197,12 +197,20 @@ impl Case {
     fn beat_if_ours(&mut self) {
         if self.beating.is_none()
             && !self.is_dry()
+            && !self.waits_for_hooks()
             && crate::triage::beats(&self.interruption, &self.known, &self.term.policy)
             && let Some(owed) = self.interruption.owed(&self.interruption.instance)
         {
             self.term.hooks.own(&owed, self.known.happened, First::Received, Source::Message);
             self.beating = Some(owed);
         }
+    }
+
+    /// It is not known yet whose its hook is, and may be in a moment: a heartbeat would keep another party's hook open.
+    fn waits_for_hooks(&self) -> bool {
+        let Some(action) = self.interruption.hook() else { return false };
+        let claim = self.term.policy.hooks.claim(&action.hook, Transition::Terminating, self.known.hooks.as_ref());
+        claim == HookClaim::Undecided && self.term.clock.now() < self.known.received.plus(PATIENCE_WITH_HOOKS)
     }
 
     fn learn(&mut self, learnt: Answer) {

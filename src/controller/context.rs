@@ -278,9 +278,11 @@ impl Term {
         said.insert(event.to_owned())
     }
 
-    /// Has an Event written.
+    /// Has an Event written. A dry run writes nothing.
     pub(super) fn note(&self, note: EventNote) {
-        self.recorder.note(note);
+        if !self.config.dry_run {
+            self.recorder.note(note);
+        }
     }
 }
 

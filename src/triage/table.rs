@@ -20,7 +20,7 @@ const PATIENCE_WITH_INDEX: Duration = seconds(10);
 const PATIENCE_WITH_CLAIMS: Duration = seconds(5);
 
 /// A node that the cluster knows waits this long for the description of its group's hooks. Then its drain begins without it.
-const PATIENCE_WITH_HOOKS: Duration = seconds(1);
+pub const PATIENCE_WITH_HOOKS: Duration = seconds(1);
 
 /// What to do with an interruption, given what is known of it.
 #[must_use]
@@ -58,6 +58,10 @@ pub fn beats(interruption: &Interruption, known: &Knowledge, policy: &Policy) ->
     case.hook_claim() != HookClaim::Foreign && ours && case.has_managed_tag() == Some(true)
 }
 
+fn asks_for_heartbeat(wait: &Wait) -> bool {
+    wait.ask.iter().any(|question| matches!(question, Question::Beat(_)))
+}
+
 struct Case<'a> {
     interruption: &'a Interruption,
     known: &'a Knowledge,
@@ -86,8 +90,14 @@ impl Case<'_> {
             Verdict::Accept(_) => Some(drains_from),
             Verdict::Complete(_) | Verdict::AnswerLaunch(_) => None,
             // Asked beside what is waited for, which may take longer than a drain waits for this answer.
-            Verdict::Wait(mut waits) if self.node().is_some() => {
+            Verdict::Wait(mut waits) if self.node().is_some() || asks_for_heartbeat(&waits) => {
                 waits.ask.push(Question::Hooks(action.group.clone()));
+                if self.now < drains_from && asks_for_heartbeat(&waits) {
+                    // A heartbeat that proves an action also keeps it open, which another party's hook must not be.
+                    waits.ask.retain(|question| !matches!(question, Question::Beat(_)));
+                    waits.until = Some(waits.until.map_or(drains_from, |until| until.min(drains_from)));
+                    waits.proof = false;
+                }
                 return Verdict::Wait(waits);
             }
             Verdict::Wait(_) | Verdict::Delete(_) | Verdict::Leave(_) => return verdict,

@@ -298,11 +298,11 @@ fn beside_named(actions: &[ActionReport]) -> BTreeSet<(&str, &str)> {
 
 /// Whether a name is what a pattern with `*` and `?` says.
 fn is_like(pattern: &str, name: &str) -> bool {
-    let Some(first) = pattern.chars().next() else { return name.is_empty() };
-    let rest = &pattern[first.len_utf8()..];
-    match first {
-        '*' => is_like(rest, name) || name.chars().next().is_some_and(|c| is_like(pattern, &name[c.len_utf8()..])),
-        _ => name.chars().next().is_some_and(|c| (first == '?' || first == c) && is_like(rest, &name[c.len_utf8()..])),
+    let (mut rest, mut after) = (pattern.chars(), name.chars());
+    match (rest.next(), after.next()) {
+        (None, next) => next.is_none(),
+        (Some('*'), next) => is_like(rest.as_str(), name) || (next.is_some() && is_like(pattern, after.as_str())),
+        (Some(first), next) => next.is_some_and(|c| first == '?' || first == c) && is_like(rest.as_str(), after.as_str()),
     }
 }
 

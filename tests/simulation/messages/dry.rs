@@ -104,3 +104,23 @@ async fn c83_a_dry_run_of_a_late_hook_sends_no_heartbeat_to_prove_it() {
     dry.stop().await;
     stage.end();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_test_event_in_a_dry_run_writes_no_event_of_its_node() {
+    let logs = Logs::keep();
+    let stage = Stage::new(157);
+    let instances = stage.spot_group(2);
+    stage.shop(2);
+    let url = stage.queue_for("trial", []);
+    stage.pass(60).await;
+    let sundown = stage.start("sundown-0", &["--dry-run", "--queue-url", &url]);
+    stage.pass(30).await;
+    let mut test: serde_json::Value = serde_json::from_str(&bodies::spot(&instances[0], &stage.now())).unwrap();
+    test["source"] = "sundown.test".into();
+    stage.world.aws.send_event("trial", &test.to_string());
+    stage.pass(30).await;
+    assert!(!logs.with(&["Test event: were it real", &instances[0]]).is_empty());
+    assert!(kube_writes(&stage).is_empty(), "{:?}", kube_writes(&stage));
+    sundown.stop().await;
+    stage.end();
+}

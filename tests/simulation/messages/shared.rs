@@ -1,6 +1,7 @@
 //! A queue that others read too: nothing that may concern them is deleted.
 
 use serde_json::json;
+use sundown::sim::aws::GroupSpec;
 
 use super::{
     bodies,
@@ -118,6 +119,24 @@ async fn on_a_queue_of_our_own_all_of_that_is_deleted() {
     stage.until(10, "they are deleted", || stage.in_queue() == 0).await;
     assert!(stage.bodies_in("dead").is_empty());
     assert_eq!(sundown.messages("health", "not_acted_on"), 2.0);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_of_others_is_not_kept_open_by_messages_that_come_again() {
+    let stage = Stage::new(148);
+    let instances = stage.world.add_group(
+        GroupSpec { replace_after: None, ..GroupSpec::new("asg", 2) },
+        &[continuing_hook("log-backup", 100), continuing_hook("sundown-terminate", 300)],
+    );
+    stage.shop(4);
+    let sundown = stage.settled(&["--shared-queue"]).await;
+    stage.world.aws.terminate(&instances[0], true);
+    stage.pass(300).await;
+    let theirs = stage.actions(&instances[0]).into_iter().find(|a| a.hook == "log-backup").unwrap();
+    assert!(theirs.beats.is_empty() && theirs.late_calls.is_empty(), "its message comes again and again: {theirs:?}");
+    assert!(stage.in_queue() > 0);
     sundown.stop().await;
     stage.end();
 }
