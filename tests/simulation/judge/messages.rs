@@ -82,7 +82,8 @@ impl Judge<'_> {
             return self.story.told(&event.instance, at).iter().any(|t| t.event != event.id);
         }
         // It is decided a moment before it is deleted; where something is broken, the deletion may come much later.
-        let time = notice.time();
+        // By AWS's clock, an event may be of a time that is yet to come.
+        let time = notice.time().min(at);
         let scope = Scope::of_leader(&[MESSAGES, SEE_NODES, WRITE_NODES]).about(&event.instance, node);
         let since = if self.is_excused(scope, time, at) { time } else { time.max(at - Duration::from_secs(3)) };
         self.story.pages_between(node, since, at).filter(|(page, _)| page.instance == event.instance).any(|(page, until)| {

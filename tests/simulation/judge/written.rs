@@ -133,6 +133,8 @@ pub struct Reader<'a> {
     last: BTreeMap<String, Vec<Read>>,
     /// When an entry came into a record that did not have it.
     appeared: BTreeMap<Key, Vec<Timestamp>>,
+    /// What people wrote into records.
+    made_up: BTreeMap<Key, Told>,
     pub seen: Vec<Seen>,
     pub headers: Vec<Header>,
     released: BTreeMap<String, Option<Timestamp>>,
@@ -164,6 +166,7 @@ impl<'a> Reader<'a> {
             patches,
             last: BTreeMap::new(),
             appeared: BTreeMap::new(),
+            made_up: BTreeMap::new(),
             seen: Vec::new(),
             headers: Vec::new(),
             released: BTreeMap::new(),
@@ -220,8 +223,13 @@ impl<'a> Reader<'a> {
                 let accepted = self.accepted(&key, &written, cause, came_in);
                 Some(Told::of(&self.notices[cause], &written, accepted))
             }
-            (None, None) if !is_us(page.by) => Some(Told::by_hand(&written, self.ahead(page.at))),
-            (None, None) => None,
+            (None, None) if !is_us(page.by) => {
+                let told = Told::by_hand(&written, self.ahead(page.at));
+                self.made_up.insert(key.clone(), told.clone());
+                Some(told)
+            }
+            // A record that was deleted is written back with what a person wrote into it.
+            (None, None) => self.made_up.get(&key).cloned(),
         };
         if is_us(page.by) {
             self.seen.push(Seen {

@@ -67,4 +67,6 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_796_000_000_293, "a pod got a grace that no deadline gives"),
     (1_796_000_000_334, "an Event was not true"),
     (1_796_000_000_354, "an action was called for after its end"),
+    (1_796_000_000_440, "a message was deleted before its intent was durable"),
+    (1_796_000_000_469, "a record held what nobody had sent"),
 ];
