@@ -54,8 +54,9 @@ enum Aim {
 enum Seen {
     /// Nothing was read yet.
     Nothing,
-    /// No Lease. `careful`: there was one, whose holder may not know yet.
-    Missing { since: Moment, careful: bool },
+    /// No Lease. `careful`: there was one, whose holder may not know yet. `read`: when that was read last; `None`: a Lease has refused a
+    /// Create since.
+    Missing { since: Moment, careful: bool, read: Option<Moment> },
     /// A Lease.
     Lease { is: Observed, since: Moment },
 }
@@ -205,6 +206,9 @@ impl Machine {
             Input::WriteConflict => {
                 if let Some(sent) = self.answered() {
                     self.outdated = true;
+                    if let Seen::Missing { read, .. } = &mut self.seen {
+                        *read = None;
+                    }
                     self.conflicts = self.conflicts.saturating_add(1);
                     if self.conflicts > 1 {
                         self.pause(now, sent);
@@ -273,12 +277,19 @@ impl Machine {
     }
 
     fn see_nothing(&mut self, now: Moment) {
-        self.seen = match self.seen {
-            Seen::Nothing => Seen::Missing { since: now, careful: false },
-            Seen::Missing { since, careful } => Seen::Missing { since, careful },
+        let (since, careful) = match self.seen {
+            Seen::Nothing => (now, false),
+            Seen::Missing { since, careful, .. } if self.is_still_missing(now) => (since, careful),
             // Whoever holds it goes on until its renew deadline without knowing. The holder itself may write it again at once.
-            Seen::Lease { .. } => Seen::Missing { since: now, careful: self.lead.is_none() },
+            Seen::Missing { .. } | Seen::Lease { .. } => (now, self.lead.is_none()),
         };
+        self.seen = Seen::Missing { since, careful, read: Some(now) };
+    }
+
+    /// The Lease was missing a moment ago. After a longer time without a read, another process may have made it and led, and somebody
+    /// may have deleted it since.
+    fn is_still_missing(&self, now: Moment) -> bool {
+        matches!(self.seen, Seen::Missing { read: Some(read), .. } if now <= read.plus(self.settings.retry * 2))
     }
 
     fn has_read(&mut self, now: Moment, spread: f64) {
@@ -366,8 +377,8 @@ impl Machine {
     fn free_at(&self) -> Option<Moment> {
         Some(match &self.seen {
             Seen::Nothing => return None,
-            Seen::Missing { since, careful: false } => since.plus(self.reluctance),
-            Seen::Missing { since, careful: true } => since.plus(self.settings.duration).plus(self.reluctance),
+            Seen::Missing { since, careful: false, .. } => since.plus(self.reluctance),
+            Seen::Missing { since, careful: true, .. } => since.plus(self.settings.duration).plus(self.reluctance),
             Seen::Lease { is, since } => match &is.holder {
                 None => since.plus(self.reluctance),
                 Some(holder) if *holder == self.me => Moment::MIN,
@@ -397,6 +408,7 @@ impl Machine {
     fn send(&mut self, now: Moment, wanted: Wanted) -> Effect {
         self.under_way = Some(now);
         let wanted = match wanted {
+            Wanted::Bid if matches!(self.seen, Seen::Missing { .. }) && !self.is_still_missing(now) => Wanted::Read,
             Wanted::Bid if self.free_at().is_some_and(|free| free <= now) => Wanted::Hold,
             Wanted::Bid => Wanted::Read,
             Wanted::Read | Wanted::Hold | Wanted::GiveUp => wanted,

@@ -267,9 +267,44 @@ fn the_holder_of_a_deleted_lease_writes_it_again_and_leads_on_while_others_wait_
     other.step(0.1, Input::Observed(lease("1", "me too", 0.0)));
     assert_eq!(other.step(1.0, Input::Nudge(None)), [Effect::Get]);
     assert_eq!(other.step(1.1, Input::NotFound), []);
-    assert_eq!(other.step(15.9, Input::Tick), [Effect::Get]);
-    assert_eq!(other.step(16.0, Input::NotFound), []);
+    reads_that_it_is_missing(&mut other, 4..=16);
     assert!(matches!(other.step(16.1, Input::Tick).as_slice(), [Effect::Create(_)]));
+}
+
+/// It reads every two seconds that there is no Lease.
+fn reads_that_it_is_missing(bench: &mut Bench, seconds: std::ops::RangeInclusive<u32>) {
+    for at in seconds.step_by(2) {
+        assert_eq!(bench.step(f64::from(at), Input::Tick), [Effect::Get]);
+        assert_eq!(bench.step(f64::from(at), Input::NotFound), []);
+    }
+}
+
+/// Meanwhile another process may have made the Lease and led, and somebody may have deleted it: that process does not know yet.
+#[test]
+fn who_could_not_read_for_a_while_waits_for_a_duration_although_the_lease_was_missing_before() {
+    let mut other = Bench::new();
+    other.step(0.0, Input::Tick);
+    other.step(0.1, Input::Observed(lease("1", "me too", 0.0)));
+    assert_eq!(other.step(1.0, Input::Nudge(None)), [Effect::Get]);
+    assert_eq!(other.step(1.1, Input::NotFound), []);
+    assert_eq!(other.step(3.2, Input::Tick), [Effect::Get]);
+    assert_eq!(other.step(8.2, Input::ReadFailed), [Effect::Get]);
+    assert_eq!(other.step(20.0, Input::NotFound), [], "from here on it waits anew");
+    reads_that_it_is_missing(&mut other, 22..=34);
+    assert!(matches!(other.step(35.0, Input::Tick).as_slice(), [Effect::Create(_)]));
+}
+
+/// A Create that is refused says that there is a Lease, whoever reads next that there is none.
+#[test]
+fn who_lost_a_race_for_a_missing_lease_waits_for_a_duration_if_it_is_missing_again() {
+    let mut other = Bench::new();
+    other.step(0.0, Input::Tick);
+    let create = other.step(0.1, Input::NotFound);
+    assert!(matches!(create.as_slice(), [Effect::Create(_)]), "{create:?}");
+    assert_eq!(other.step(0.2, Input::WriteConflict), [Effect::Get]);
+    assert_eq!(other.step(1.0, Input::NotFound), []);
+    reads_that_it_is_missing(&mut other, 3..=15);
+    assert!(matches!(other.step(16.0, Input::Tick).as_slice(), [Effect::Create(_)]));
 }
 
 #[test]
