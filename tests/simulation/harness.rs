@@ -10,13 +10,14 @@ use std::{
 use aws_config::SdkConfig;
 use aws_credential_types::{Credentials, provider::SharedCredentialsProvider};
 use clap::Parser;
+use jiff::Timestamp;
 use sundown::{
     config::{Config, RunArgs},
     controller::{self, Board, Clock, NodeReport, Outlets, Parts, Random, Spawner},
     observe::{Loops, Metrics, Readiness},
     sim::{
         Disturbance, World, WorldSettings,
-        aws::{ActionReport, GroupSpec, HookResult, HookSpec},
+        aws::{ActionReport, GroupSpec, HookResult, HookSpec, SentMessage},
         kube::{Entry, Fact},
     },
 };
@@ -281,7 +282,7 @@ impl Stage {
             requests: self.world.kube.requests(),
             calls: aws.calls(),
             actions,
-            messages: aws.messages(),
+            messages: self.messages(),
             deletions: aws.deletions(),
             events: self.events(),
             changes: Vec::new(),
@@ -290,7 +291,7 @@ impl Stage {
             disturbances: self.disturbances(),
             ends: Vec::new(),
             frozen: Vec::new(),
-            pauses: Vec::new(),
+            pauses: self.pauses(),
             queue_away: Vec::new(),
             evictions_hang: Vec::new(),
             hands: Vec::new(),
@@ -300,6 +301,29 @@ impl Stage {
             thefts: 0,
             idle: 0,
         }
+    }
+
+    /// Those of queues that somebody reads. Tests have others, to see what AWS sends.
+    fn messages(&self) -> Vec<SentMessage> {
+        let aws = &self.world.aws;
+        let calls = aws.calls();
+        let is_read = |queue: &str| calls.iter().any(|c| c.api == "sqs:ReceiveMessage" && c.object == queue);
+        aws.messages().into_iter().filter(|message| is_read(&message.queue)).collect()
+    }
+
+    /// From when to when everything was paused.
+    fn pauses(&self) -> Vec<(Timestamp, Timestamp)> {
+        let mut all: Vec<(Timestamp, Timestamp)> = Vec::new();
+        let mut since = None;
+        for entry in self.world.kube.journal() {
+            match entry.fact {
+                Fact::PausedAll { paused: true, .. } => since = since.or(Some(entry.at)),
+                Fact::PausedAll { paused: false, .. } => all.extend(since.take().map(|from| (from, entry.at))),
+                _ => {}
+            }
+        }
+        all.extend(since.map(|from| (from, self.clock.now())));
+        all
     }
 
     /// What met a fault, of both servers.

@@ -36,11 +36,6 @@ impl Judge<'_> {
         });
     }
 
-    /// The same without the times, which mean nothing where nobody says what was broken when.
-    pub(super) fn causes_at_any_time(&mut self) {
-        self.report_without_cause(Self::groundless);
-    }
-
     /// Each record that Sundown writes names the instance of its Node, and says when it was released.
     pub(super) fn written_facts(&mut self) {
         for page in std::mem::take(&mut self.story.written_pages) {

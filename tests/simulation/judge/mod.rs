@@ -194,12 +194,26 @@ pub enum Rule {
     NotTooEarly,
     /// What is not ours is left alone.
     Strangers,
-    /// No message is deleted before its intent is durable.
+    /// No message is deleted before its intent is durable, nor one that nobody understands.
     Messages,
     /// Nobody calls for an action that is completed.
     LateCalls,
     /// Each entry of a record is an event that was sent, received, and that asks for a drain.
     Causes,
+    /// A record says what its messages say, and when it was accepted and released.
+    RecordFacts,
+    /// An interruption is accepted in time.
+    AcceptedInTime,
+    /// Pods are asked to go while there is time.
+    AskedInTime,
+    /// At most half of the Ready nodes leave load balancers, and those that have room do.
+    LoadBalancers,
+    /// A Node that is put back is as it was.
+    Restored,
+    /// Only the process that holds the Lease writes.
+    Leader,
+    /// Each Event is true, and each thing that happens has its Event.
+    TrueEvents,
 }
 
 /// What was broken, in words; nothing where all was kept.
@@ -251,28 +265,38 @@ pub fn verdict(evidence: &Evidence) -> Ruling {
 
 /// What was broken of that which holds whatever a test made of its world, except for these rules.
 pub fn judge_any(evidence: &Evidence, except: &[Rule]) -> Vec<String> {
+    type Judging = fn(&mut Judge<'_>);
+    let all: [(Rule, Judging); 13] = [
+        (Rule::OpenRecord, |judge| judge.open_records()),
+        (Rule::NotTooEarly, |judge| judge.none_too_early()),
+        (Rule::Strangers, |judge| judge.strangers()),
+        (Rule::Messages, |judge| judge.messages()),
+        (Rule::LateCalls, |judge| judge.late_calls()),
+        (Rule::Causes, |judge| judge.causes()),
+        (Rule::RecordFacts, |judge| judge.written_facts()),
+        (Rule::AcceptedInTime, |judge| {
+            judge.in_time();
+        }),
+        (Rule::AskedInTime, |judge| {
+            judge.asked();
+        }),
+        (Rule::LoadBalancers, |judge| judge.labels()),
+        (Rule::Restored, |judge| judge.restored()),
+        (Rule::Leader, |judge| judge.writers()),
+        (Rule::TrueEvents, |judge| {
+            judge.true_events();
+            judge.each_has_its_event();
+        }),
+    ];
     let mut judge = Judge::of(evidence);
-    let holds = |rule| !except.contains(&rule);
     judge.untouchable();
     judge.continued();
     judge.events();
-    if holds(Rule::OpenRecord) {
-        judge.open_records();
-    }
-    if holds(Rule::NotTooEarly) {
-        judge.none_too_early();
-    }
-    if holds(Rule::Strangers) {
-        judge.strangers();
-    }
-    if holds(Rule::Messages) {
-        judge.intents();
-    }
-    if holds(Rule::LateCalls) {
-        judge.late_calls();
-    }
-    if holds(Rule::Causes) {
-        judge.causes_at_any_time();
+    judge.budgets();
+    judge.limits();
+    judge.cordoned();
+    for (_, rule) in all.iter().filter(|(rule, _)| !except.contains(rule)) {
+        rule(&mut judge);
     }
     judge.broken
 }

@@ -98,7 +98,7 @@ async fn late_warnings_about_instances_that_go_are_proved() {
     stage.pass(20).await;
     assert_eq!((sundown.metric("pods_forced_total"), stage.removals().iter().filter(|r| r.2).count()), (0.0, 0));
     sundown.stop().await;
-    stage.end();
+    stage.end_except(&[Rule::Causes], "the evidence of a named scenario does not say how the states of instances change");
 }
 
 #[tokio::test(start_paused = true)]

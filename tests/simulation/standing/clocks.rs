@@ -7,7 +7,7 @@ use sundown::{
 };
 
 use super::{hook, leaders::follow, s};
-use crate::harness::Stage;
+use crate::{harness::Stage, judge};
 
 /// When the pod `web` was deleted, in seconds after `since`.
 fn forced_after(stage: &Stage, since: Moment) -> Vec<f64> {
@@ -67,7 +67,7 @@ async fn a_measurement_of_awss_clock_that_changes_forces_nothing_at_once() {
     let forced = forced_after(&stage, measured);
     assert!(forced.len() == 1 && (8.0..25.0).contains(&forced[0]), "{forced:?} s after it was measured");
     sundown.stop().await;
-    stage.end();
+    stage.end_except(&[judge::Rule::RecordFacts], "AWS's clock changes in the middle, and the judge reads a record by one difference");
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,10 @@ use sundown::{
 };
 
 use super::{BEAT, s};
-use crate::harness::{Replica, Stage};
+use crate::{
+    harness::{Replica, Stage},
+    judge,
+};
 
 const GROUPS: &str = "autoscaling:DescribeAutoScalingGroups";
 const COMPLETE: &str = "autoscaling:CompleteLifecycleAction";
@@ -189,7 +192,7 @@ async fn the_fifth_hook_of_an_instance_is_kept_open_and_completed_after_the_drai
     assert_eq!(stage.actions(&instance).len(), 5);
     stage.until(90, "its message is deleted", || stage.in_queue() == 0).await;
     sundown.stop().await;
-    stage.end();
+    stage.end_except(&[judge::Rule::AcceptedInTime], "a record has room for four hooks");
 }
 
 #[tokio::test(start_paused = true)]
