@@ -23,7 +23,7 @@ pub fn hundred() -> Vec<Figure> {
 
 pub fn thousand() -> Vec<Figure> {
     let (ours, bare) = block_on(times(1000));
-    vec![figure("real-burst-1000", 1000, ours, bare, Bar::None, 1.15, 8.0)]
+    vec![figure("real-burst-1000", 1000, ours, bare, Bar::None, 1.4, 8.0)]
 }
 
 fn figure(name: &'static str, nodes: usize, ours: Vec<f64>, bare: f64, bar: Bar, ratio: f64, floor: f64) -> Figure {

@@ -6,7 +6,7 @@ use sundown::sim::{
 };
 
 use super::{gaps, hook};
-use crate::harness::Stage;
+use crate::{harness::Stage, judge};
 
 const BEAT: &str = "autoscaling:RecordLifecycleActionHeartbeat";
 
@@ -313,5 +313,5 @@ async fn a_thousand_hooks_are_kept_open_without_bursts() {
     stage.until(120, "all are completed", || stage.all_over()).await;
     stage.all_completed_once();
     sundown.stop().await;
-    stage.end();
+    stage.end_except(&[judge::Rule::TrueEvents], "a thousand Events take 50 s, at 20 a second");
 }
