@@ -408,7 +408,7 @@ impl Machine {
     fn send(&mut self, now: Moment, wanted: Wanted) -> Effect {
         self.under_way = Some(now);
         let wanted = match wanted {
-            Wanted::Bid if matches!(self.seen, Seen::Missing { .. }) && !self.is_still_missing(now) => Wanted::Read,
+            Wanted::Bid if matches!(self.seen, Seen::Missing { .. }) && (self.doubtful || !self.is_still_missing(now)) => Wanted::Read,
             Wanted::Bid if self.free_at().is_some_and(|free| free <= now) => Wanted::Hold,
             Wanted::Bid => Wanted::Read,
             Wanted::Read | Wanted::Hold | Wanted::GiveUp => wanted,

@@ -101,7 +101,7 @@ impl Calls {
         self.mark(&mut metadata);
         let lease = Lease { metadata, spec: Some(spec(None, draft)) };
         let this = self.clone();
-        async move { written(this.counted(Verb::Create, this.api.create(&PostParams::default(), &lease)).await) }.boxed()
+        async move { written(Verb::Create, this.counted(Verb::Create, this.api.create(&PostParams::default(), &lease)).await) }.boxed()
     }
 
     /// Replaces the object that has `version`: labels, annotations and fields of others stay as they were read.
@@ -116,7 +116,7 @@ impl Calls {
             self.mark(&mut lease.metadata);
         }
         let this = self.clone();
-        async move { written(this.counted(Verb::Replace, this.api.replace(&this.name, &PostParams::default(), &lease)).await) }.boxed()
+        async move { written(Verb::Replace, this.counted(Verb::Replace, this.api.replace(&this.name, &PostParams::default(), &lease)).await) }.boxed()
     }
 
     /// Writes the label by which people's commands find the Lease, and the settings of the process that leads.
@@ -250,9 +250,11 @@ pub(super) fn outcome(error: &Error) -> &'static str {
     }
 }
 
-fn written(result: Result<Lease, &'static str>) -> Answer {
+fn written(verb: Verb, result: Result<Lease, &'static str>) -> Answer {
     match result {
         Ok(lease) => Answer { input: Input::WriteAccepted(observed(&lease)), lease: Read::Is(Box::new(lease)) },
+        // A Create that finds nothing lacks its namespace: no Lease has refused it.
+        Err("not_found") if verb == Verb::Create => Answer { input: Input::WriteFailed, lease: Read::Unknown },
         Err("conflict" | "not_found") => Answer { input: Input::WriteConflict, lease: Read::Unknown },
         Err(_) => Answer { input: Input::WriteFailed, lease: Read::Unknown },
     }
