@@ -196,7 +196,7 @@ impl Play<'_> {
         let claims = |node: &str| node.starts_with(CLAIMS);
         self.stage.world.each_node(|instance, node| {
             if !claims(node) {
-                remember(nodes, instance, node)
+                remember(nodes, instance, node);
             }
         });
         self.stage.world.aws.each_instance(|instance| {
