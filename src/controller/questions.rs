@@ -52,7 +52,7 @@ impl Questions {
         self.asking.is_empty()
     }
 
-    /// The next answer. Never ends while no question waits for one. An answer is not lost if this is dropped.
+    /// The next answer. Waits forever while no question is open. Dropping this future loses no answer.
     pub(super) async fn answer(&mut self) -> Answer {
         match self.asking.next().await {
             Some((question, answer)) => {
@@ -98,7 +98,7 @@ fn ask(term: Term, interruption: Interruption, event: Moment, question: Question
             Question::List { .. } => match term.nodes.list_fresh().await {
                 Ok(nodes) => Answer::Listed(asked_at, nodes),
                 Err(error) => {
-                    debug!(%error, "Cannot list the Nodes past the index; the lifecycle action is not completed until that works.");
+                    debug!(%error, "Cannot list the Nodes from the API server itself; the lifecycle action is not completed until that works.");
                     Answer::Failed
                 }
             },

@@ -54,8 +54,8 @@ enum Aim {
 enum Seen {
     /// Nothing was read yet.
     Nothing,
-    /// No Lease. `careful`: there was one, whose holder may not know yet. `read`: when that was read last; `None`: a Lease has refused a
-    /// Create since.
+    /// There is no Lease. `careful`: there may have been one whose holder does not know yet that it is gone, so a whole duration is waited
+    /// for. `read`: when a read last found no Lease; `None`: a Create was refused since, because there was one.
     Missing { since: Moment, careful: bool, read: Option<Moment> },
     /// A Lease.
     Lease { is: Observed, since: Moment },
@@ -280,7 +280,7 @@ impl Machine {
         let (since, careful) = match self.seen {
             Seen::Nothing => (now, false),
             Seen::Missing { since, careful, .. } if self.is_still_missing(now) => (since, careful),
-            // Whoever holds it goes on until its renew deadline without knowing. The holder itself may write it again at once.
+            // Another process that held it leads on until its renew deadline, because it does not know. If we lead, we may create it at once.
             Seen::Missing { .. } | Seen::Lease { .. } => (now, self.lead.is_none()),
         };
         self.seen = Seen::Missing { since, careful, read: Some(now) };

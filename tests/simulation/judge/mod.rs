@@ -263,7 +263,8 @@ pub fn verdict(evidence: &Evidence) -> Ruling {
     Ruling { broken: judge.broken, tally: judge.tally.into_inner() }
 }
 
-/// What was broken of that which holds whatever a test made of its world, except for these rules.
+/// Judges a run by the rules that hold in every world, except those in `except`. Returns what was broken, in words. Budgets, limits, cordons,
+/// kinds of Events, the result of completions and pods that are left alone are always judged.
 pub fn judge_any(evidence: &Evidence, except: &[Rule]) -> Vec<String> {
     type Judging = fn(&mut Judge<'_>);
     let all: [(Rule, Judging); 13] = [

@@ -25,9 +25,9 @@ pub(super) fn draw(plan: &mut Plan) {
     claims(&mut dice(plan, 2), plan);
     made_up_hooks(&mut dice(plan, 3), plan);
     named_hooks(&mut dice(plan, 4), plan);
-    of_drains(&mut dice(plan, 5), plan);
-    of_hooks(&mut dice(plan, 6), plan);
-    of_nodes(&mut dice(plan, 7), plan);
+    drain_flags(&mut dice(plan, 5), plan);
+    hook_flags(&mut dice(plan, 6), plan);
+    node_flags(&mut dice(plan, 7), plan);
     tests(&mut dice(plan, 8), plan);
     no_cluster_name(&mut dice(plan, 9), plan);
     shared_queue(&mut dice(plan, 10), plan);
@@ -48,7 +48,7 @@ fn claims(d: &mut Dice, plan: &mut Plan) {
     }
 }
 
-/// Most of the time in the minutes in which the other acts happen.
+/// A random moment, at most 20 s after the last of the other acts, in milliseconds.
 fn some_time(d: &mut Dice, plan: &Plan) -> u64 {
     let last = plan.acts.last().map_or(0, |(at, _)| *at);
     d.0.u64(..last + 20_000)
@@ -73,7 +73,7 @@ fn named_hooks(d: &mut Dice, plan: &mut Plan) {
 }
 
 /// Flags that say when pods are forced, and when a drain ends.
-fn of_drains(d: &mut Dice, plan: &mut Plan) {
+fn drain_flags(d: &mut Dice, plan: &mut Plan) {
     for (name, values) in [
         ("deadline-margin", &["0s", "2s", "20s", "60s"][..]),
         ("spot-deadline-margin", &["0s", "5s", "30s", "60s"]),
@@ -87,7 +87,7 @@ fn of_drains(d: &mut Dice, plan: &mut Plan) {
 }
 
 /// Flags that name the hooks that are Sundown's.
-fn of_hooks(d: &mut Dice, plan: &mut Plan) {
+fn hook_flags(d: &mut Dice, plan: &mut Plan) {
     if d.chance(0.12) {
         let names = d.one(&[&["drain"][..], &["drain*"], &["d?ain"], &["sundown-*", "drain-too"], &["drain", "Terminate-LC-Hook"], &["*"]]);
         // Each instance of a group whose launch hook nobody answers is terminated, and replaced.
@@ -97,7 +97,7 @@ fn of_hooks(d: &mut Dice, plan: &mut Plan) {
 }
 
 /// Flags that say whose Nodes are Sundown's.
-fn of_nodes(d: &mut Dice, plan: &mut Plan) {
+fn node_flags(d: &mut Dice, plan: &mut Plan) {
     if d.chance(0.12) {
         // Both replace the default, which leaves Karpenter's Nodes alone.
         for group in plan.groups.iter_mut().filter(|g| g.belongs == Belongs::Karpenter) {
