@@ -2,7 +2,7 @@
 
 use http::Method;
 use serde_json::{Value, json};
-use sundown::{domain::MomentExt as _, sim::aws::SpotAction};
+use sundown::sim::aws::SpotAction;
 
 use crate::{
     bare::{Bare, Job, PATCHES, Plain, Requests, Took},

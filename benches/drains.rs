@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use sundown::{
-    domain::{Moment, MomentExt as _},
+    domain::Moment,
     sim::{
         aws::SpotAction,
         kube::{BudgetSpec, Entry, Fact, PodShape, PodSpec, Request, Timing, Workload},

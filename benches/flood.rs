@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::json;
 use sundown::{
-    domain::{Moment, MomentExt as _},
+    domain::Moment,
     sim::{
         World,
         aws::{InstanceSpec, QueueSettings, SpotAction},
@@ -52,7 +52,7 @@ pub fn body(i: usize, instance: &str) -> String {
     };
     let event = json!({
         "version": "0", "id": format!("12345678-1234-1234-1234-{i:012}"), "detail-type": kind, "source": source, "account": "123456789012",
-        "time": Moment::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(), "region": "eu-west-1", "resources": [], "detail": detail,
+        "time": Moment::from(jiff::Timestamp::now()).strftime("%Y-%m-%dT%H:%M:%SZ").to_string(), "region": "eu-west-1", "resources": [], "detail": detail,
     });
     event.to_string()
 }

@@ -11,12 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sundown::{
-    domain::MomentExt as _,
-    sim::{
-        aws::{GroupSpec, SpotAction},
-        kube::{Fault, Match, PodSpec, Request, Rule},
-    },
+use sundown::sim::{
+    aws::{GroupSpec, SpotAction},
+    kube::{Fault, Match, PodSpec, Request, Rule},
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},

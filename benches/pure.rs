@@ -9,7 +9,7 @@ use std::{
 };
 
 use sundown::{
-    domain::{ApiAnswer, Moment, MomentExt as _, NodeName, Owner, Phase, Pod, PodKey, PodUid, seconds},
+    domain::{ApiAnswer, Moment, NodeName, Owner, Phase, Pod, PodKey, PodUid, seconds},
     drain::{DispatchEffect, DispatchInput, DispatchSettings, Dispatcher, Drain, Effect, Input, Limits, Outcome, Settings, Start, classify},
     interruption::{Parsed, parse as parse_body},
 };

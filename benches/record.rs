@@ -12,7 +12,7 @@ use crate::report::{Figure, Verdict};
 /// means nothing and is not written.
 pub fn write(figures: &[Figure]) {
     let folder = root().join("docs/figures");
-    let (commit, date) = (commit(), Moment::now().strftime("%Y-%m-%d").to_string());
+    let (commit, date) = (commit(), Moment::from(jiff::Timestamp::now()).strftime("%Y-%m-%d").to_string());
     let cores = std::thread::available_parallelism().unwrap().get();
     for figure in figures.iter().filter(|figure| figure.verdict() != Verdict::Noisy) {
         let mut line = figure.json();

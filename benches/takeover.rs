@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use sundown::{
-    domain::{Moment, MomentExt as _},
+    domain::Moment,
     sim::{
         aws::{GroupSpec, HookResult, HookSpec},
         kube::{BudgetSpec, PodShape, PodSpec, Request},

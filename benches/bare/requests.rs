@@ -127,7 +127,7 @@ impl Successor {
         let client = client(&self.kubeconfig).await;
         open(&client, 1).await;
         async move {
-            let renewed = Moment::now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+            let renewed = Moment::from(jiff::Timestamp::now()).strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
             let lease = json!({ "spec": { "holderIdentity": "bare", "leaseDurationSeconds": 15, "renewTime": renewed } });
             client.request_text(Plain::new(&http::Method::PATCH, self.lease, &lease).request()).await.unwrap();
             let path = "/api/v1/nodes?fieldSelector=spec.unschedulable%3Dtrue";

@@ -51,7 +51,7 @@ pub fn budget() -> Vec<Figure> {
         }
         let evicted = |call: &Call| call.is_by_sundown() && call.did("create", "pods/eviction");
         bench.until("the budgets have freed often enough", || async { audit.count(evicted) >= SAMPLES + 25 }).await;
-        let end = Moment::now();
+        let end = Moment::from(jiff::Timestamp::now());
         drop((witness, service));
         let calls = audit.calls();
         // A budget whose pods are all evicted is not asked for any more.

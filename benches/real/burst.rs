@@ -46,7 +46,7 @@ async fn times(nodes: usize) -> (Vec<f64>, f64) {
         let instances = bench.instances(nodes);
         bench.nodes(&instances, 0, false).await;
         let client = bench.bare(PATCHES, instances.iter().map(|i| bare_accept(i))).await;
-        let (cpu, audit, begun) = (bench.cpu(None), bench.audit(), Moment::now());
+        let (cpu, audit, begun) = (bench.cpu(None), bench.audit(), Moment::from(jiff::Timestamp::now()));
         client.run().await;
         eprintln!("  run {}, bare: CPU: {}", run + 1, spent(&cpu, &bench.cpu(None)));
         let calls = audit.calls();
@@ -58,7 +58,7 @@ async fn times(nodes: usize) -> (Vec<f64>, f64) {
         // The bare client has the cluster to itself.
         let mut service = bench.stage.leader("sundown", &[]).await;
         service.answers("/metrics", "it knows the nodes", |_, text| text.contains(&format!("\nsundown_nodes {nodes}\n"))).await;
-        let (cpu, audit, begun) = (bench.cpu(Some(&service)), bench.audit(), Moment::now());
+        let (cpu, audit, begun) = (bench.cpu(Some(&service)), bench.audit(), Moment::from(jiff::Timestamp::now()));
         for instance in &instances {
             bench.stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
         }
@@ -68,7 +68,7 @@ async fn times(nodes: usize) -> (Vec<f64>, f64) {
         let accepts = accepts(&calls);
         assert!(instances.iter().all(|i| accepts.contains_key(&node_name(i))), "every node is cordoned");
         ours.push(until_last(begun, accepts.into_values()));
-        let end = begun.checked_add(jiff::SignedDuration::from_secs_f64(ours[run])).unwrap();
+        let end = begun + jiff::SignedDuration::from_secs_f64(ours[run]);
         let calls = kinds(&calls, end);
         eprintln!("  run {}: {:.2} s, bare {:.2} s; CPU: {cpu}; answered meanwhile: {calls:?}", run + 1, ours[run], bare[run]);
         bench.stop(service).await;

@@ -39,7 +39,7 @@ pub fn evictions() -> Vec<Figure> {
         for run in 0..runs() {
             let instances = prepared(&bench).await;
             let client = bench.bare(EVICTIONS, instances.iter().flat_map(|instance| (0..PODS).map(move |i| evict(instance, i)))).await;
-            let (cpu, audit, begun) = (bench.cpu(None), bench.audit(), Moment::now());
+            let (cpu, audit, begun) = (bench.cpu(None), bench.audit(), Moment::from(jiff::Timestamp::now()));
             client.run().await;
             let cpu = spent(&cpu, &bench.cpu(None));
             let calls = audit.calls();
@@ -49,7 +49,7 @@ pub fn evictions() -> Vec<Figure> {
 
             let instances = prepared(&bench).await;
             let service = bench.stage.leader("sundown", &[]).await;
-            let (cpu, audit, begun) = (bench.cpu(Some(&service)), bench.audit(), Moment::now());
+            let (cpu, audit, begun) = (bench.cpu(Some(&service)), bench.audit(), Moment::from(jiff::Timestamp::now()));
             for instance in &instances {
                 bench.stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
             }
@@ -60,7 +60,12 @@ pub fn evictions() -> Vec<Figure> {
             let ours = until_last(begun, calls.iter().filter(|c| c.did("create", "pods/eviction")));
             let removing = calls.iter().filter(|c| removes(c)).count();
             let reading = calls.iter().filter(|c| c.resource == "pods" && ["get", "list"].contains(&c.verb.as_str())).count();
-            eprintln!("  run {}: {ours:.2} s; {}; CPU: {cpu}; {:?}", run + 1, course(begun, &calls), kinds(&calls, Moment::now()));
+            eprintln!(
+                "  run {}: {ours:.2} s; {}; CPU: {cpu}; {:?}",
+                run + 1,
+                course(begun, &calls),
+                kinds(&calls, Moment::from(jiff::Timestamp::now()))
+            );
             measured.push((ours, bare, removing, reading));
             bench.stop(service).await;
             bench.clear().await;

@@ -52,7 +52,7 @@ async fn mixed() -> Vec<Figure> {
         let instances = bench.instances(NODES);
         bench.nodes(&instances, 0, false).await;
         let client = bench.bare(PATCHES, instances.iter().map(|i| bare_accept(i))).await;
-        let (audit, begun) = (bench.audit(), Moment::now());
+        let (audit, begun) = (bench.audit(), Moment::from(jiff::Timestamp::now()));
         client.run().await;
         let patches = until_last(begun, audit.calls().iter().filter(|c| c.did("patch", "nodes")));
         bench.clear().await;
@@ -62,7 +62,7 @@ async fn mixed() -> Vec<Figure> {
         bench.nodes(&instances, 0, false).await;
         let mut service = bench.stage.leader("sundown", &[]).await;
         service.answers("/metrics", "it knows the nodes", |_, text| text.contains(&format!("\nsundown_nodes {NODES}\n"))).await;
-        let (cpu, audit, begun) = (bench.cpu(Some(&service)), bench.audit(), Moment::now());
+        let (cpu, audit, begun) = (bench.cpu(Some(&service)), bench.audit(), Moment::from(jiff::Timestamp::now()));
         send(&bench, bench.stage.world.queue(), &strangers, &instances);
         bench.until_all_is_deleted().await;
         let cpu = spent(&cpu, &bench.cpu(Some(&service)));
@@ -73,7 +73,7 @@ async fn mixed() -> Vec<Figure> {
         let cordoned = until_last(begun, accepts.into_values());
         ours.push(cordoned);
         all.push(cordoned.max(deleted.duration_since(begun).as_secs_f64()));
-        let end = begun.checked_add(jiff::SignedDuration::from_secs_f64(ours[run])).unwrap();
+        let end = begun + jiff::SignedDuration::from_secs_f64(ours[run]);
         let calls = kinds(&calls, end);
         eprintln!(
             "  run {}: {cordoned:.2} s (all deleted after {:.2} s), bare {:.2} s; CPU: {cpu}; answered meanwhile: {calls:?}",
@@ -119,7 +119,7 @@ async fn foreign() -> Figure {
     for run in 0..runs() {
         bare.push(MESSAGES as f64 / receive(&bench, &strangers, true, run).await);
         let service = bench.stage.leader("sundown", &[]).await;
-        let begun = Moment::now();
+        let begun = Moment::from(jiff::Timestamp::now());
         send(&bench, bench.stage.world.queue(), &strangers, &[]);
         bench.until_all_is_deleted().await;
         let deleted = bench.stage.world.aws.calls().iter().rev().find(|c| c.api == "sqs:DeleteMessageBatch").unwrap().at;

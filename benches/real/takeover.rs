@@ -39,7 +39,7 @@ pub fn takeover() -> Vec<Figure> {
         }
         let actions = bench.stage.world.aws.actions();
         assert!(actions.len() == DRAINED && actions.iter().all(|a| a.end.is_none()), "a hook ended before its time: {actions:?}");
-        let gap = actions.iter().map(|a| a.longest_gap(Moment::now())).max().unwrap();
+        let gap = actions.iter().map(|a| a.longest_gap(Moment::from(jiff::Timestamp::now()))).max().unwrap();
         vec![
             figure("real-takeover-term", "SIGTERM", told, 1.0),
             figure("real-takeover-kill", "SIGKILL (a lease lasts 15 s)", killed, 17.0),
@@ -105,7 +105,7 @@ pub fn takeover_5000() -> Vec<Figure> {
             bare.push(Bare::start(Job::Successor(job)).await.run().await.seconds);
             let mut next = standby(&bench, run + 1).await;
             next.counts("nodes", NODES as f64).await;
-            let (audit, begun) = (bench.audit(), Moment::now());
+            let (audit, begun) = (bench.audit(), Moment::from(jiff::Timestamp::now()));
             leader.signal("TERM");
             bench.until("the next leader evicts", || async { first_eviction(&audit.calls()).is_some() }).await;
             let eviction = first_eviction(&audit.calls()).unwrap();

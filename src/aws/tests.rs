@@ -184,7 +184,7 @@ async fn skew_of(ahead: i64, answers: &[(i64, Duration)]) -> jiff::SignedDuratio
         let (off, delay): (i64, Duration) = told.lock().unwrap().recv().unwrap();
         async move {
             tokio::time::sleep(delay).await;
-            let at = clock.now().checked_add(jiff::SignedDuration::from_secs(off)).unwrap();
+            let at = clock.now() + jiff::SignedDuration::from_secs(off);
             let date = at.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
             Reply::Answer { status: 400, body: String::new(), date: Some(date) }
         }

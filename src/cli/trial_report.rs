@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::words::count as count_of;
 use crate::{
     controller::{TRIAL_BEGINS, TrialEntry, Would},
-    domain::{Moment, MomentExt},
+    domain::Moment,
 };
 
 /// The flags of `sundown trial-report`.

@@ -26,7 +26,7 @@ pub use self::{
 };
 use crate::{
     controller::{Clock, Random, Spawner},
-    domain::{Moment, MomentExt, PAUSE, seconds},
+    domain::{Moment, PAUSE, seconds},
     election::{Effect, Input, LAST_WRITES, Lost, Machine, Settings},
 };
 

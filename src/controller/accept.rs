@@ -8,7 +8,7 @@ use super::{context::Term, places};
 use crate::{
     cluster::{About, EventNote, EventReason, Problem, Severity},
     config::Exclusion,
-    domain::{InstanceId, Interruption, Kind, Moment, MomentExt, Node, NodeName, What, seconds},
+    domain::{InstanceId, Interruption, Kind, Moment, Node, NodeName, What, seconds},
     observe::{DrainEnd, RecordEvent},
     record::{self, AcceptOptions},
     triage,

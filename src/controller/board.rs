@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    domain::{InstanceId, Moment, MomentExt, NodeName, PodKey},
+    domain::{InstanceId, Moment, NodeName, PodKey},
     drain::{Class, Order, Status},
 };
 

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    domain::{Interruption, Moment, MomentExt, Node, OwedHook, Transition, seconds},
+    domain::{Interruption, Moment, Node, OwedHook, Transition, seconds},
     observe::MessageOutcome,
     record,
     triage::{HookClaim, Knowledge, PATIENCE_WITH_HOOKS, Reason, Verdict, triage},

@@ -13,7 +13,7 @@ use std::{
 use super::{Clock, context::Standing};
 use crate::{
     cluster::NodeChange,
-    domain::{InstanceId, Moment, MomentExt, Node},
+    domain::{InstanceId, Moment, Node},
     record::{self, Record},
 };
 

@@ -18,7 +18,7 @@ use super::{
     trial::{TrialEntry, Would},
 };
 use crate::{
-    domain::{Interruption, MomentExt, seconds},
+    domain::{Interruption, seconds},
     interruption::{Parsed, Reject, excerpt, parse},
     observe::{Loop, MessageOutcome},
     triage::hidden_from_others,

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     cluster::{About, EventNote, EventReason, Problem, Severity},
-    domain::{InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
+    domain::{InstanceId, Moment, Node, NodeName, OwedHook, Taken, seconds},
     drain::Outcome,
     observe::RecordEvent,
     record::{self, After, Record, Released, Standing},

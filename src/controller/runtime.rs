@@ -9,7 +9,7 @@ use std::{
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::domain::{Moment, MomentExt};
+use crate::domain::Moment;
 
 /// Wall time, taken once and carried on by tokio's monotonic clock: it never jumps, and it stands still where tokio's clock is paused.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +29,7 @@ impl Clock {
     #[must_use]
     pub fn system() -> Self {
         #[allow(clippy::disallowed_methods, reason = "the one place where wall time enters")]
-        Self::starting_at(Moment::now())
+        Self::starting_at(Moment::from(jiff::Timestamp::now()))
     }
 
     /// The time now.

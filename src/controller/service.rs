@@ -30,7 +30,7 @@ use crate::{
         lease::{LONGEST_RELEASE, Leadership, LeaseKeeper, LeaseParts, LeasePlace, WriteGuard, WritePermit},
     },
     config::Config,
-    domain::{MomentExt, seconds},
+    domain::seconds,
     observe::{Loops, Metrics, Readiness},
     triage,
 };

@@ -11,7 +11,7 @@ use crate::{
         Target,
         lease::{Leadership, LeaseKeeper},
     },
-    domain::{Moment, MomentExt, Node, seconds},
+    domain::{Moment, Node, seconds},
     observe::{Loop, Readiness},
     record,
 };

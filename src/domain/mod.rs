@@ -29,7 +29,7 @@ pub use instance::{InstanceFacts, InstanceId, InstanceState, NotAnInstanceId};
 pub use interruption::{HealthNotice, HookAction, HookPurpose, Interruption, Kind, PoolEnd, SpotAction, What};
 pub use keys::*;
 pub use labels::Labels;
-pub use moment::{Moment, MomentExt, seconds};
+pub use moment::{Moment, seconds};
 pub use node::{Node, NodeName, Ready, Taint, is_older_version};
 pub use pod::{Owner, Phase, Pod, PodKey, PodUid};
 pub use region::{is_region, region_of_host};

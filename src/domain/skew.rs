@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use jiff::{SignedDuration, fmt::rfc2822::DateTimeParser};
 
-use super::{Moment, MomentExt};
+use super::Moment;
 
 /// How many answers an estimate rests on.
 const SAMPLES: usize = 15;
@@ -40,7 +40,7 @@ impl ClockSkew {
 
     /// Records an answer with this `Date` header that came at `now` to a request sent at `sent`. A header that is no date is ignored.
     pub fn saw(&mut self, date: &str, sent: Moment, now: Moment) {
-        let Ok(date) = DateTimeParser::new().parse_timestamp(date) else { return };
+        let Ok(date) = DateTimeParser::new().parse_timestamp(date).map(Moment::from) else { return };
         if now.since_or_zero(sent) > LONGEST_SAMPLE {
             return;
         }
@@ -97,7 +97,7 @@ mod tests {
         let answer = |n: u64| {
             let now = begin.plus(Duration::from_millis(700 * n));
             let theirs = now.plus(Duration::from_millis(ahead.unsigned_abs()));
-            let date = jiff::fmt::rfc2822::to_string(&theirs.to_zoned(jiff::tz::TimeZone::UTC)).unwrap();
+            let date = theirs.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
             skew.saw(&date, now.minus(Duration::from_millis(5)), now);
             skew.skew()
         };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{InstanceId, InstanceState, Interruption, Kind, Moment, MomentExt, OwedHook, What, seconds};
+use super::{InstanceId, InstanceState, Interruption, Kind, Moment, OwedHook, What, seconds};
 
 /// How long a spot instance has after its notice (EC2 user guide, "Spot Instance interruption notices").
 pub const SPOT_NOTICE: Duration = seconds(120);

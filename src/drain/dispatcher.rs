@@ -15,7 +15,7 @@ use super::{
     slots::Slots,
     wanted::{Flight, NodeState, State, Wanted},
 };
-use crate::domain::{Budget, BudgetKey, Moment, MomentExt, NodeName, Pod, PodUid, seconds};
+use crate::domain::{Budget, BudgetKey, Moment, NodeName, Pod, PodUid, seconds};
 
 /// How long the disruption controller has to see that a pod is not ready any more. Until its budget's status says so the API server counts the
 /// pod as healthy, and lets it go although the budget is not kept without it (seen 64 ms after the pod's status).

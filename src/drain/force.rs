@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::domain::{Moment, MomentExt, seconds};
+use crate::domain::{Moment, seconds};
 
 /// When a pod whose eviction was refused or had no answer is deleted instead.
 #[derive(Debug, Clone, Copy, PartialEq)]

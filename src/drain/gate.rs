@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use crate::domain::{Moment, MomentExt, NodeName};
+use crate::domain::{Moment, NodeName};
 
 /// How long the nodes of a burst wait for each other.
 #[derive(Debug, Clone, Copy)]

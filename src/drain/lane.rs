@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::turn::{Place, TurnQueue};
-use crate::domain::{Budget, BudgetKey, Moment, MomentExt, Phase, Pod, seconds};
+use crate::domain::{Budget, BudgetKey, Moment, Phase, Pod, seconds};
 
 /// A lane with requests under way that has had no answer for this long is silent: its requests do not count towards the slots that all
 /// share. The API server answers an eviction within milliseconds, unless an admission webhook keeps it waiting.

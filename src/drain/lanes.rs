@@ -10,7 +10,7 @@ use super::{
     lane::{Allowance, Head, Lane, LaneKey, Reply},
     turn::Place,
 };
-use crate::domain::{Budget, BudgetKey, Moment, MomentExt, NodeName, Pod, PodUid, seconds};
+use crate::domain::{Budget, BudgetKey, Moment, NodeName, Pod, PodUid, seconds};
 
 /// How long the status of a budget may take to show an eviction.
 const UNSEEN: std::time::Duration = seconds(2);

@@ -18,7 +18,7 @@ use super::{
     status,
     view::View,
 };
-use crate::domain::{ApiAnswer, Moment, MomentExt, NodeName, Pod, PodKey, PodUid};
+use crate::domain::{ApiAnswer, Moment, NodeName, Pod, PodKey, PodUid};
 
 /// The drain of one node.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{BlockReason, By, Class, DeleteWhy, Limits, Note, Order, Settings, force};
-use crate::domain::{Moment, MomentExt, Pod, PodKey};
+use crate::domain::{Moment, Pod, PodKey};
 
 /// Whether a pod counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,13 +131,13 @@ pub(super) struct Entry {
     pub(super) is_there: bool,
     pub(super) block: Option<Box<Block>>,
     /// Towards which deadline it was shortened.
-    pub(super) shortened_for: Option<Box<Moment>>,
+    pub(super) shortened_for: Option<Moment>,
     /// It came to the node after the cordon.
     pub(super) new: bool,
     /// It came back too often: neither touched nor waited for.
     left_alone: bool,
     /// Nothing is done with it before this.
-    pub(super) not_before: Option<Box<Moment>>,
+    pub(super) not_before: Option<Moment>,
     /// It was deleted by force; told aloud.
     pub(super) forced: bool,
     /// A malformed order for it was told aloud.
@@ -221,7 +221,7 @@ impl Entry {
         if self.pod.deletion.is_some() {
             return if self.outlives_the_deadline(rules, now) { Wish::Delete(DeleteWhy::Shortened) } else { Wish::Nothing };
         }
-        if self.own && !rules.own_may_go || self.not_before.as_deref().is_some_and(|at| now < *at) {
+        if self.own && !rules.own_may_go || self.not_before.is_some_and(|at| now < at) {
             return Wish::Nothing;
         }
         let forced = self.delete_from(rules).is_some_and(|at| at <= now);
@@ -238,7 +238,7 @@ impl Entry {
     fn outlives_the_deadline(&self, rules: &Rules, now: Moment) -> bool {
         let late = |end: Moment, force_at: Moment| end > force_at.plus(rules.settings.shorten_slack);
         let Some((deletion, force_at)) = self.pod.deletion.zip(rules.limits.force_at) else { return false };
-        late(deletion, force_at.max(now.plus(force::SHORTEST))) && self.shortened_for.as_deref().is_none_or(|before| late(*before, force_at))
+        late(deletion, force_at.max(now.plus(force::SHORTEST))) && self.shortened_for.is_none_or(|before| late(before, force_at))
     }
 
     /// From when on it may be deleted by force: only once its eviction was refused or had no answer, or was accepted without effect.
@@ -290,7 +290,7 @@ impl Entry {
         let intercepted = accepted.map(|at| at.plus(settings.intercepted_after));
         let again = accepted.map(|at| at.plus(settings.ask_again));
         let delete = if alive && !rules.still { self.delete_from(rules).or_else(|| self.delete_untried_from(rules)) } else { None };
-        let first = self.not_before.as_deref().copied();
+        let first = self.not_before;
         [stuck, tell, intercepted, again, delete, first].into_iter().flatten().filter(|at| *at > now).min()
     }
 
@@ -395,7 +395,7 @@ impl Entry {
         }
         match order {
             Order::Delete { why: DeleteWhy::Shortened, grace, .. } => {
-                self.shortened_for = force_at.map(Box::new);
+                self.shortened_for = force_at;
                 Some(Note::ShortenedGrace { pod, uid, grace: *grace, own })
             }
             Order::Delete { .. } => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::domain::{Moment, MomentExt, Ready, seconds};
+use crate::domain::{Moment, Ready, seconds};
 
 /// How long the kubelet must have been silent (`Ready` `Unknown`) before its node counts as unreachable.
 const SILENT: Duration = seconds(60);

@@ -1,7 +1,7 @@
 //! What is known of a node's pods as a whole, and up to when.
 
 use super::{Settings, WatchState};
-use crate::domain::{Moment, MomentExt};
+use crate::domain::Moment;
 
 /// What is known of a node's pods as a whole, and up to when.
 #[derive(Debug)]

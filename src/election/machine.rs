@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Draft, Effect, Input, LAST_WRITES, Lost, Observed, Settings};
-use crate::domain::{Moment, MomentExt};
+use crate::domain::Moment;
 
 /// One process's part in the election.
 #[derive(Debug)]

@@ -8,7 +8,6 @@ use std::{collections::BTreeMap, time::Duration};
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::MomentExt;
 
 /// How long a shell waits for an answer, in ms.
 const CALL: u64 = 5_000;

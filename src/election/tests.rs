@@ -1,7 +1,6 @@
 use std::time::Duration;
 
 use super::*;
-use crate::domain::MomentExt;
 
 fn at(s: f64) -> Moment {
     Moment::UNIX_EPOCH.plus(Duration::from_secs_f64(s))

@@ -62,5 +62,5 @@ pub(super) fn time(text: Option<&Text<'_>>) -> Option<Moment> {
 pub(super) fn health_time(text: Option<&Text<'_>>) -> Option<Moment> {
     const RFC_1123: jiff::fmt::rfc2822::DateTimeParser = jiff::fmt::rfc2822::DateTimeParser::new().relaxed_weekday(true);
     let words = text?;
-    RFC_1123.parse_timestamp(&**words).ok().or_else(|| time(text))
+    RFC_1123.parse_timestamp(&**words).ok().map(Moment::from).or_else(|| time(text))
 }

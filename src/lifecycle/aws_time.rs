@@ -7,7 +7,7 @@
 use jiff::SignedDuration;
 
 use super::Limits;
-use crate::domain::{Moment, MomentExt, Taken, seconds};
+use crate::domain::{Moment, Taken, seconds};
 
 /// A running drain adopts a newly measured skew if it differs from the present one by at least this. Smaller differences are
 /// measurement noise.
@@ -30,13 +30,13 @@ impl Skew {
     /// A time of AWS on our clock.
     #[must_use]
     pub fn to_ours(self, aws: Moment) -> Moment {
-        aws.checked_sub(self.0).unwrap_or(aws)
+        aws - self.0
     }
 
     /// A time of ours on AWS's clock.
     #[must_use]
     pub fn to_aws(self, ours: Moment) -> Moment {
-        ours.checked_add(self.0).unwrap_or(ours)
+        ours + self.0
     }
 
     /// Converts the times of a record's interruptions to our clock.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{HookFacts, Turn, UNDESCRIBED_TIMEOUT};
-use crate::domain::{HookDescription, Moment, MomentExt, seconds};
+use crate::domain::{HookDescription, Moment, seconds};
 
 /// The waits after a failed heartbeat; from then on they double. Each is shortened by the hook's own fraction of a quarter, so that
 /// hooks which failed together are not tried again together.

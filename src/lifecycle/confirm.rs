@@ -24,7 +24,7 @@
 
 use std::time::Duration;
 
-use crate::domain::{Moment, MomentExt, seconds};
+use crate::domain::{Moment, seconds};
 
 /// After this long without an answer, Sundown stops waiting for one.
 const NO_ANSWER: Duration = seconds(30);

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::domain::{HookDescription, Kind, Moment, MomentExt, OwedHook, Taken, force_time, seconds};
+use crate::domain::{HookDescription, Kind, Moment, OwedHook, Taken, force_time, seconds};
 
 /// How long before its GlobalTimeout a hook is answered.
 const GLOBAL_RESERVE: Duration = seconds(60);

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::domain::{Moment, MomentExt, seconds};
+use crate::domain::{Moment, seconds};
 
 /// So many heartbeats leave in a second, however many are due.
 pub const BEAT_RATE: u32 = 40;

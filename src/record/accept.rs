@@ -12,7 +12,7 @@ use super::{
     schema::{Entry, Known},
     standing,
 };
-use crate::domain::{Compat, EXCLUDE_FROM_LOAD_BALANCERS, InstanceId, Interruption, Kind, Moment, MomentExt, Node, RECORD, Taken, seconds};
+use crate::domain::{Compat, EXCLUDE_FROM_LOAD_BALANCERS, InstanceId, Interruption, Kind, Moment, Node, RECORD, Taken, seconds};
 
 /// What else bears on an accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

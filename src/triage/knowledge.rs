@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{HooksAnswer, Wait};
-use crate::domain::{HookDescription, InstanceFacts, Moment, MomentExt, Node};
+use crate::domain::{HookDescription, InstanceFacts, Moment, Node};
 
 /// What is known of one interruption so far. Whatever is not known yet is `None`; an answer that is an error is not an answer.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ use super::{
     owner::{self, Owner},
     proof,
 };
-use crate::domain::{HookAction, InstanceState, Interruption, Moment, MomentExt, Node, OwedHook, PoolEnd, Transition, What, seconds};
+use crate::domain::{HookAction, InstanceState, Interruption, Moment, Node, OwedHook, PoolEnd, Transition, What, seconds};
 
 /// How old what EC2 said of an instance may be when it only tells whose it is: a queue full of foreign events asks once.
 const OWNER_MEMORY: Duration = seconds(300);

@@ -14,8 +14,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::*;
 use crate::domain::{
-    GroupName, HookAction, HookDescription, HookName, HookPurpose, IGNORE, InstanceFacts, InstanceId, InstanceState, Interruption, Moment, MomentExt,
-    Node, PoolEnd, Ready, SpotAction, Transition, What, seconds,
+    GroupName, HookAction, HookDescription, HookName, HookPurpose, IGNORE, InstanceFacts, InstanceId, InstanceState, Interruption, Moment, Node,
+    PoolEnd, Ready, SpotAction, Transition, What, seconds,
 };
 
 const INSTANCE: &str = "i-1234567890abcdef0";

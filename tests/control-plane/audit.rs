@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use sundown::domain::{Moment, MomentExt};
+use sundown::domain::Moment;
 
 pub use crate::log::{Call, USER};
 use crate::stage::Stage;

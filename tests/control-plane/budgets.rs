@@ -1,10 +1,7 @@
 //! Disruption budgets of every kind, kept while the scheduler and the controllers bring the replacements.
 
 use serde_json::{Value, json};
-use sundown::{
-    domain::MomentExt,
-    sim::aws::{HookResult, Verdict},
-};
+use sundown::sim::aws::{HookResult, Verdict};
 
 use crate::{
     objects::Pods,

@@ -3,10 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use sundown::{
-    controller::Clock,
-    domain::{Moment, MomentExt},
-};
+use sundown::{controller::Clock, domain::Moment};
 
 use crate::{
     audit::{self, assert_evicted_once, assert_one_writer, calls},

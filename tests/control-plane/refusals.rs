@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sundown::domain::{Moment, MomentExt};
+use sundown::domain::Moment;
 
 use crate::{
     budgets::continued,

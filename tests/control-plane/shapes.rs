@@ -155,11 +155,11 @@ async fn nothing_else_touches_a_node(scene: &mut Scene) {
     let before: Vec<_> = [stage.node(&idle[0]).await, stage.node(&idle[1]).await].iter().map(|n| n["spec"].clone()).collect();
     aws.rebalance_recommendation(&idle[0]);
     deliver(stage, &written(stage, PLAIN, &idle[0], "Rebalance"));
-    aws.health(&HealthNotice::retirement([idle[1].clone()], sundown::domain::Moment::now()));
+    aws.health(&HealthNotice::retirement([idle[1].clone()], jiff::Timestamp::now().into()));
     deliver(stage, &written(stage, PLAIN, &idle[1], "AWS Health Event"));
     let test = "autoscaling:TEST_NOTIFICATION";
     let notification = json!({ "AccountId": "123456789012", "RequestId": "1", "AutoScalingGroupName": "asg", "Event": test,
-        "Service": "AWS Auto Scaling", "Time": sundown::domain::Moment::now().to_string() });
+        "Service": "AWS Auto Scaling", "Time": jiff::Timestamp::now().to_string() });
     deliver(stage, &notification.to_string());
     deliver(stage, &json!({ "Type": "Notification", "Message": notification.to_string() }).to_string());
     deliver(stage, &json!({ "instance": idle[0], "please": "drain it" }).to_string());

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use serde_json::Value;
 use sundown::{
-    domain::{Moment, MomentExt},
+    domain::Moment,
     sim::aws::{HookResult, SpotAction, Verdict as End},
 };
 

@@ -10,10 +10,10 @@ use std::{
 use aws_config::SdkConfig;
 use aws_credential_types::{Credentials, provider::SharedCredentialsProvider};
 use clap::Parser;
-use jiff::Timestamp;
 use sundown::{
     config::{Config, RunArgs},
     controller::{self, Board, Clock, NodeReport, Outlets, Parts, Random, Spawner},
+    domain::Moment,
     observe::{Loops, Metrics, Readiness},
     sim::{
         Disturbance, World, WorldSettings,
@@ -312,8 +312,8 @@ impl Stage {
     }
 
     /// From when to when everything was paused.
-    fn pauses(&self) -> Vec<(Timestamp, Timestamp)> {
-        let mut all: Vec<(Timestamp, Timestamp)> = Vec::new();
+    fn pauses(&self) -> Vec<(Moment, Moment)> {
+        let mut all: Vec<(Moment, Moment)> = Vec::new();
         let mut since = None;
         for entry in self.world.kube.journal() {
             match entry.fact {

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use crate::{
-    domain::{InstanceId, Moment, MomentExt as _, seconds},
+    domain::{InstanceId, Moment, seconds},
     interruption::TEST_SOURCE,
 };
 

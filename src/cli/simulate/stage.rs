@@ -17,7 +17,7 @@ use super::{
 use crate::{
     config::{Config, RunArgs},
     controller::{self, Board, Clock, Parts, Random, Spawner},
-    domain::{Moment, MomentExt, seconds},
+    domain::{Moment, seconds},
     observe::{Endpoints, Loops, Metrics, Readiness},
     sim::{
         GROUP_LABEL, World, WorldSettings,

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     controller::{BlockedFor, Board, NodeReport},
-    domain::{Moment, MomentExt, NodeName},
+    domain::{Moment, NodeName},
     sim::{World, kube::PodView},
 };
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     controller::NodeReport,
-    domain::{Moment, MomentExt, NodeName},
+    domain::{Moment, NodeName},
 };
 
 pub(super) struct View {

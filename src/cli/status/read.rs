@@ -194,8 +194,8 @@ fn lease_facts(place: LeasePlace, lease: Lease) -> LeaseFacts {
         name: place.name,
         // `POD_RANDOM`
         holder: holder.map(|h| h.rsplit_once('_').map_or(h.clone(), |(pod, _)| pod.to_owned())),
-        acquired: spec.acquire_time.map(|t| t.0),
-        renewed: spec.renew_time.map(|t| t.0),
+        acquired: spec.acquire_time.map(|t| t.0.into()),
+        renewed: spec.renew_time.map(|t| t.0.into()),
         duration: seconds(spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(15)),
         is_paused: annotations.get(PAUSE).is_some_and(|v| v == "true"),
         settings: annotations.get(SETTINGS).and_then(|text| DrainConfig::from_published(text)),
@@ -209,13 +209,13 @@ fn event_facts(event: Event) -> Option<EventFacts> {
         "Pod" => Subject::Pod(object.uid?.into()),
         _ => return None,
     };
-    let last = event.last_timestamp.or_else(|| event.first_timestamp.clone())?.0;
+    let last = event.last_timestamp.or_else(|| event.first_timestamp.clone())?.0.into();
     Some(EventFacts {
         subject,
         reason: event.reason.unwrap_or_default(),
         is_warning: event.type_.as_deref() == Some("Warning"),
         message: event.message.unwrap_or_default(),
-        first: event.first_timestamp.map_or(last, |t| t.0),
+        first: event.first_timestamp.map_or(last, |t| t.0.into()),
         last,
     })
 }

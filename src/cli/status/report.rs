@@ -9,7 +9,7 @@ use crate::{
     cli::words::count,
     config::DrainConfig,
     controller::{drain_settings, limits_of, taken_up},
-    domain::{InstanceId, Moment, MomentExt, Node, NodeName, Pod, Taken, seconds},
+    domain::{InstanceId, Moment, Node, NodeName, Pod, Taken, seconds},
     drain::{BlockReason, Drain, Effect, Input, Start, held_by},
     record::{self, Record, Standing},
 };

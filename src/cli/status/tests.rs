@@ -16,7 +16,7 @@ use crate::{
     cli::paint::Paint,
     config::DrainConfig,
     controller::{drain_settings, limits_of},
-    domain::{Budget, BudgetKey, Moment, MomentExt, Node, Owner, PAUSE, Phase, Pod, PodKey, RECORD, Ready, Selector, TAINT, Taint, seconds},
+    domain::{Budget, BudgetKey, Moment, Node, Owner, PAUSE, Phase, Pod, PodKey, RECORD, Ready, Selector, TAINT, Taint, seconds},
     drain::{BlockReason, DaemonSetState, Drain, Start},
     record::Record,
 };

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use super::report::{BlockedPod, Hook, NodeStatus, Report, State};
 use crate::{
     cli::paint::{Paint, Tone, fit},
-    domain::{Moment, MomentExt, seconds},
+    domain::{Moment, seconds},
 };
 
 /// The longest that the column of nodes gets, so that a row has 80 columns.

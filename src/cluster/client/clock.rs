@@ -22,7 +22,7 @@ impl ServerClock {
     /// A time in an object of the cluster, by our clock; controllers are taken to have the clock of the API server. The same where the
     /// difference is under 2 s or not known.
     pub(in crate::cluster) fn to_ours(&self, at: Moment) -> Moment {
-        at.checked_sub(self.skew()).unwrap_or(at)
+        at - self.skew()
     }
 
     fn skew(&self) -> SignedDuration {

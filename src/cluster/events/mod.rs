@@ -17,7 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::reason::EventReason;
 use super::{Cluster, Lane, Problem, Target};
-use crate::domain::{Moment, MomentExt, NodeName, PodKey, PodUid};
+use crate::domain::{Moment, NodeName, PodKey, PodUid};
 
 /// What an Event is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

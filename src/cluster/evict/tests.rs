@@ -60,7 +60,7 @@ async fn the_condition_of_a_disruption_is_one_patch_with_the_uid() {
     let condition = body["status"]["conditions"][0].take();
     assert_eq!(body, json!({"metadata": {"uid": "uid-1"}, "status": {"conditions": [null]}}), "nothing else");
     assert_eq!((&condition["type"], &condition["status"]), (&json!("DisruptionTarget"), &json!("True")));
-    let time: crate::domain::Moment = condition["lastTransitionTime"].as_str().unwrap().parse().unwrap();
+    let time: jiff::Timestamp = condition["lastTransitionTime"].as_str().unwrap().parse().unwrap();
     assert_eq!(time.subsec_nanosecond(), 0, "the API server takes whole seconds");
 }
 

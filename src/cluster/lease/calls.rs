@@ -22,7 +22,7 @@ use tokio::{sync::watch, time::timeout};
 use super::{super::ClusterError, LeaseCall, LeasePlace, OnCall, Verb};
 use crate::{
     controller::{Clock, Random},
-    domain::{LEASE_LABEL, LEASE_LABEL_VALUE, MomentExt, PAUSE, SETTINGS, seconds},
+    domain::{LEASE_LABEL, LEASE_LABEL_VALUE, PAUSE, SETTINGS, seconds},
     election::{Draft, Input, Observed},
 };
 
@@ -266,8 +266,8 @@ fn observed(lease: &Lease) -> Observed {
         resource_version: lease.metadata.resource_version.clone().unwrap_or_default(),
         holder: spec.holder_identity.filter(|h| !h.is_empty()),
         duration: spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).filter(|s| *s > 0).map(seconds),
-        acquired: spec.acquire_time.map(|t| t.0),
-        renewed: spec.renew_time.map(|t| t.0),
+        acquired: spec.acquire_time.map(|t| t.0.into()),
+        renewed: spec.renew_time.map(|t| t.0.into()),
         transitions: spec.lease_transitions.and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
     }
 }
@@ -276,8 +276,8 @@ fn spec(old: Option<LeaseSpec>, draft: &Draft) -> LeaseSpec {
     LeaseSpec {
         holder_identity: Some(draft.holder.clone().unwrap_or_default()),
         lease_duration_seconds: Some(i32::try_from(draft.duration.as_secs()).unwrap_or(i32::MAX)),
-        acquire_time: Some(MicroTime(draft.acquired)),
-        renew_time: Some(MicroTime(draft.renewed)),
+        acquire_time: Some(MicroTime(draft.acquired.into())),
+        renew_time: Some(MicroTime(draft.renewed.into())),
         lease_transitions: Some(i32::try_from(draft.transitions).unwrap_or(i32::MAX)),
         ..old.unwrap_or_default()
     }

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use crate::{
     controller::Clock,
-    domain::{Moment, MomentExt, seconds},
+    domain::{Moment, seconds},
 };
 
 /// How long a request may take to reach the server: a write times out this long before another

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Foreman;
 use crate::{
     controller::release::{self, Completing},
-    domain::{InstanceId, Moment, MomentExt, NodeName, OwedHook, seconds},
+    domain::{InstanceId, Moment, NodeName, OwedHook, seconds},
     drain::Outcome,
 };
 

@@ -15,7 +15,7 @@ use crate::{
         places,
         release::Completing,
     },
-    domain::{InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, Taken, seconds},
+    domain::{InstanceId, Moment, Node, NodeName, OwedHook, Taken, seconds},
     drain::{self, Drain, Input, Start},
     lifecycle::{self, HookFacts, LimitSettings, RecordClock},
     observe::{

@@ -9,7 +9,7 @@ use crate::{
     cluster::Problem,
     config::Exclusion,
     controller::context::Term,
-    domain::{EXCLUDE_FROM_LOAD_BALANCERS, MomentExt, Node, NodeName, Taken, seconds},
+    domain::{EXCLUDE_FROM_LOAD_BALANCERS, Node, NodeName, Taken, seconds},
     record,
 };
 

@@ -8,7 +8,7 @@ use super::{Foreman, hands::say_held, told::named};
 use crate::{
     cluster::{About, EventNote, EventReason, Problem, Severity},
     controller::{context::Backoff, departed::Departure, notices, release},
-    domain::{InstanceId, MomentExt, Node, NodeName, OwedHook, seconds},
+    domain::{InstanceId, Node, NodeName, OwedHook, seconds},
     drain::{DispatchInput, Input, NodeCondition, Outcome},
     observe::RecordEvent,
     record::{self, Doubt, OnDeletion, Standing, Trust, VoidReason},

@@ -30,7 +30,7 @@ pub(in crate::controller) use self::{course::Course, word::Word};
 use super::context::Term;
 use crate::{
     cluster::{BudgetChanges, BudgetEvent, NodeChange, NodeChanges, PodEvent, PodEvents, PodFeed, PodFeedSettings},
-    domain::{InstanceId, Moment, MomentExt, NodeName, OwedHook, seconds},
+    domain::{InstanceId, Moment, NodeName, OwedHook, seconds},
     drain::{self, DispatchEffect, DispatchInput, Dispatcher, Effect, Input, WatchState},
     lifecycle::HookFacts,
     observe::Loop,

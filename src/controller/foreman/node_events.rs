@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Course, Foreman, told::list};
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    domain::{Moment, MomentExt, NodeName, PodKey, seconds},
+    domain::{Moment, NodeName, PodKey, seconds},
     drain::{Settings, held_by},
 };
 

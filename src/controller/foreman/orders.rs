@@ -9,7 +9,7 @@ use crate::{
     cluster::{self, Problem},
     config::ForceAfter,
     controller::context::Term,
-    domain::{ApiAnswer, MomentExt, NodeName, PodKey, PodUid},
+    domain::{ApiAnswer, NodeName, PodKey, PodUid},
     drain::{DaemonSetState, DeleteWhy, DispatchInput, Input, Note, Order, classify},
 };
 

@@ -13,7 +13,7 @@ use crate::{
         hooks::{Proof, Source},
         returns,
     },
-    domain::{HookAction, HookKey, HookPurpose, InstanceId, Interruption, Kind, MomentExt, Node, NodeName, Ready, SpotAction, Taken, What, seconds},
+    domain::{HookAction, HookKey, HookPurpose, InstanceId, Interruption, Kind, Node, NodeName, Ready, SpotAction, Taken, What, seconds},
     drain::{self, Input, NodeCondition},
     record::Record,
     triage::{self, BeatAnswer, HookAnswer, InstanceAnswer, Knowledge},

@@ -18,7 +18,7 @@ use crate::{
         hooks::{First, Source},
         release,
     },
-    domain::{InstanceId, Moment, MomentExt, Node, NodeName, OwedHook, seconds},
+    domain::{InstanceId, Moment, Node, NodeName, OwedHook, seconds},
     record::{self, ConfirmedNodes, Doubt, Record, Standing, Trust},
 };
 

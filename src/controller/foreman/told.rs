@@ -8,7 +8,7 @@ use super::Foreman;
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
     config::PodEvents,
-    domain::{Moment, MomentExt, NodeName, PodKey, PodUid, seconds},
+    domain::{Moment, NodeName, PodKey, PodUid, seconds},
     drain::{BlockReason, Note, Outcome},
     observe::{DrainEnd, PodState, traces::DrainTrace},
 };

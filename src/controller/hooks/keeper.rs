@@ -16,7 +16,7 @@ use crate::{
         context::{Backoff, Standing},
         foreman::Word,
     },
-    domain::{HookKey, InstanceState, Moment, MomentExt, OwedHook, seconds},
+    domain::{HookKey, InstanceState, Moment, OwedHook, seconds},
     lifecycle::{BeatSchedule, Confirmation, End, FORBIDDEN_RETRY, HookFacts, Next, Seen},
     observe::{BeatResult, CompletionResult},
 };
@@ -120,7 +120,7 @@ impl Keeper {
             let (due, turn, pacer) = (due.unwrap_or(far), self.schedule.turn(), self.pacer.clone());
             let lapse = self.schedule.lapses_at().filter(|at| *at > now).unwrap_or(far);
             // An action that is over is kept for a while for whoever still wants to complete it, then forgotten.
-            let idle = if self.schedule.end().is_some() { now.checked_add(IDLE).unwrap_or(far) } else { far };
+            let idle = if self.schedule.end().is_some() { now.plus(IDLE) } else { far };
             let describing = describe_at.filter(|_| self.schedule.end().is_none());
             let lookups = self.standing.lookups.clone();
             let (group, hook) = (self.owed.key.group.clone(), self.owed.key.hook.clone());

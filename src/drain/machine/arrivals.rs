@@ -2,7 +2,7 @@
 
 use super::Drain;
 use crate::{
-    domain::{Moment, MomentExt, Pod, seconds},
+    domain::{Moment, Pod, seconds},
     drain::{
         Effect, Note,
         comebacks::{Arrival, Comebacks, OwnerKey, SCHEDULED_BEFORE, Verdict},
@@ -60,7 +60,7 @@ impl Drain {
             Verdict::Drain => {}
             Verdict::DrainLater => {
                 let later = settled.max(now.plus(LEAST_PAUSE));
-                entry.not_before = Some(Box::new(self.limits.force_at.map_or(later, |at| at.min(later))));
+                entry.not_before = Some(self.limits.force_at.map_or(later, |at| at.min(later)));
             }
             Verdict::LeaveAlone { first } => {
                 entry.leave_alone();

@@ -2,7 +2,7 @@
 
 use super::Drain;
 use crate::{
-    domain::{Moment, MomentExt, PodKey},
+    domain::{Moment, PodKey},
     drain::{DispatchInput, Effect, Limits, NodeCondition, Outcome, silence::Silence},
 };
 

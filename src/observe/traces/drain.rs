@@ -220,7 +220,7 @@ impl Spans {
 #[allow(clippy::indexing_slicing, reason = "what is not there fails the test")]
 mod tests {
     use super::*;
-    use crate::domain::{MomentExt as _, seconds};
+    use crate::domain::seconds;
 
     fn at(second: u64) -> Moment {
         "2026-01-05T09:00:00Z".parse::<Moment>().unwrap().plus(seconds(second))

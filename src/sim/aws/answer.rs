@@ -13,10 +13,7 @@ use super::{
     sqs, sts,
     xml::{Form, Xml},
 };
-use crate::{
-    domain::MomentExt,
-    sim::{Disturbance, tripwire::Way},
-};
+use crate::sim::{Disturbance, tripwire::Way};
 
 /// The services there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -64,7 +64,7 @@ struct SdkTime(Clock);
 
 impl TimeSource for SdkTime {
     fn now(&self) -> SystemTime {
-        SystemTime::from(self.0.now())
+        jiff::Timestamp::from(self.0.now()).into()
     }
 }
 

@@ -6,10 +6,7 @@ use std::{
 };
 
 use super::autoscaling::{HookResult, Transition};
-use crate::{
-    domain::{Moment, MomentExt},
-    sim::Disturbance,
-};
+use crate::{domain::Moment, sim::Disturbance};
 
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

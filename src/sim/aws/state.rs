@@ -18,11 +18,7 @@ use super::{
     journal::{Journal, SentMessage},
     sqs::{Message, Queue},
 };
-use crate::{
-    controller::Clock,
-    domain::{Moment, MomentExt},
-    sim::Tripwire,
-};
+use crate::{controller::Clock, domain::Moment, sim::Tripwire};
 
 /// What happens by itself at some time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,7 +101,7 @@ impl State {
 
     /// What AWS's clocks show when ours shows `moment`.
     pub(super) fn aws_time(&self, moment: Moment) -> Moment {
-        moment.checked_add(self.skew).unwrap_or(moment)
+        moment + self.skew
     }
 
     pub(super) fn after(&mut self, now: Moment, delay: Duration, timer: Timer) {

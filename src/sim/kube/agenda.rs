@@ -102,7 +102,7 @@ impl State {
             Task::Namespace(name) => self.sync_namespace(&name),
             Task::Bookmarks => {
                 self.watches.bookmark(self.revision);
-                let next = crate::domain::MomentExt::plus(self.now(), self.options.timing.bookmarks);
+                let next = self.now().plus(self.options.timing.bookmarks);
                 self.agenda.at(next, Task::Bookmarks);
             }
         }

@@ -18,7 +18,6 @@ use super::{
 };
 use crate::{
     controller::{Clock, Spawner},
-    domain::MomentExt,
     sim::{
         Disturbance,
         http::{self, Server},

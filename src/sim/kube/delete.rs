@@ -13,7 +13,7 @@ use super::{
     request::Call,
     store::State,
 };
-use crate::domain::{Moment, MomentExt};
+use crate::domain::Moment;
 
 /// `DeleteOptions`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use super::{
     selector::Labels,
     store::State,
 };
-use crate::domain::{Moment, MomentExt};
+use crate::domain::Moment;
 
 /// A pod that was granted and not deleted counts again after this long.
 const DELETION_TIMEOUT: Duration = Duration::from_mins(2);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::domain::{Moment, MomentExt};
+use crate::domain::Moment;
 
 static NULL: Value = Value::Null;
 
@@ -118,7 +118,7 @@ pub(super) fn age(now: Moment, then: &str) -> String {
     let s = now.since_or_zero(then).as_secs();
     match s {
         0..120 => format!("{s}s"),
-        120..600 if s % 60 != 0 => format!("{}m{}s", s / 60, s % 60),
+        120..600 if !s.is_multiple_of(60) => format!("{}m{}s", s / 60, s % 60),
         120..10_800 => format!("{}m", s / 60),
         10_800..28_800 if s % 3600 / 60 != 0 => format!("{}h{}m", s / 3600, s % 3600 / 60),
         10_800..172_800 => format!("{}h", s / 3600),

@@ -12,7 +12,7 @@ use super::{
     pods::{self, Takes, takes},
     store::State,
 };
-use crate::domain::{Moment, MomentExt};
+use crate::domain::Moment;
 
 const BY: &str = "<kubelet>";
 

@@ -13,7 +13,7 @@ use super::{
     validate,
     watch::Scope,
 };
-use crate::domain::{Moment, MomentExt};
+use crate::domain::Moment;
 
 /// How long a list can be continued. The real server keeps five minutes of history.
 const KEPT: Duration = Duration::from_mins(5);

@@ -9,7 +9,6 @@ use super::{
     object::{Key, Object},
     store::State,
 };
-use crate::domain::MomentExt;
 
 const BY: &str = "<namespace>";
 

@@ -14,7 +14,7 @@ use super::{
     pods,
     store::State,
 };
-use crate::domain::{Moment, MomentExt};
+use crate::domain::Moment;
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";

@@ -12,7 +12,6 @@ use super::{
     object::{Key, Object, labels},
     store::State,
 };
-use crate::domain::MomentExt;
 
 /// The status of a DaemonSet follows its pods this much later: it takes a look at every node.
 const DAEMON_STATUS: Duration = Duration::from_secs(1);

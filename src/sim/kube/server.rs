@@ -334,7 +334,7 @@ fn duration(text: &str) -> Option<Duration> {
 }
 
 fn http_date(clock: Clock) -> Option<HeaderValue> {
-    let text = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&clock.now()).ok()?;
+    let text = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&clock.now().into()).ok()?;
     HeaderValue::from_str(&text).ok()
 }
 

@@ -2,8 +2,10 @@
 
 use std::{rc::Rc, time::Duration};
 
-use jiff::Timestamp;
-use sundown::sim::aws::{ActionReport, HookResult, Outcome, State, Transition, Verdict};
+use sundown::{
+    domain::Moment,
+    sim::aws::{ActionReport, HookResult, Outcome, State, Transition, Verdict},
+};
 
 use super::{
     Judge, ON_ITS_WAY, SLACK,
@@ -25,7 +27,7 @@ impl Judge<'_> {
         for action in self.evidence.actions.clone() {
             if !self.is_ours(&action.group, &action.hook) {
                 let end = action.end.as_ref().filter(|e| is_us(&e.by));
-                let is_allowed = |at: Timestamp| {
+                let is_allowed = |at: Moment| {
                     let looks = self.looks_like_ours(&action.group, &action.instance, at);
                     looks || self.is_made_up(&action.group, &action.hook, &action.instance, at)
                 };
@@ -56,7 +58,7 @@ impl Judge<'_> {
     }
 
     /// Nobody wrote this action down, and each of its messages was lost with a queue, or never got into one, before anybody had to know it.
-    fn is_message_lost(&self, action: &ActionReport, accept: Scope<'_>, end: Timestamp) -> bool {
+    fn is_message_lost(&self, action: &ActionReport, accept: Scope<'_>, end: Moment) -> bool {
         let is_of_it = |n: &&Notice| n.event.instance == action.instance && n.event.token.as_ref() == Some(&action.token) && n.sent < end;
         let too_soon = |n: &Notice| {
             let lost = self.lost_with_queue(n).filter(|lost| *lost < end);
@@ -68,7 +70,7 @@ impl Judge<'_> {
     }
 
     /// It timed out: something must have kept every leader from beating.
-    fn excused(&mut self, name: &str, action: &ActionReport, end: Timestamp) {
+    fn excused(&mut self, name: &str, action: &ActionReport, end: Moment) {
         let last = action.beats.last().copied().unwrap_or(action.started);
         let timeout = action.heartbeat_timeout;
         let interval = if timeout < Duration::from_secs(60) { timeout / 3 } else { timeout / 2 };
@@ -100,7 +102,7 @@ impl Judge<'_> {
 
     /// A process that lost its Lease goes on with the heartbeats for as long as a drain may take from when it came to owe them, and then
     /// ends them.
-    fn beaten_until(&self, action: &ActionReport, end: Timestamp) -> Timestamp {
+    fn beaten_until(&self, action: &ActionReport, end: Moment) -> Moment {
         let accepted = self.story.told(&action.instance, end).iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min();
         let Some(accepted) = accepted else { return end };
         let timeout = Duration::from_secs(self.evidence.terms.drain_timeout);
@@ -109,7 +111,7 @@ impl Judge<'_> {
         lost.map_or(end, |gap| over(gap).min(end))
     }
 
-    fn not_too_early(&mut self, name: &str, action: &ActionReport, at: Timestamp) {
+    fn not_too_early(&mut self, name: &str, action: &ActionReport, at: Moment) {
         let Some(node) = self.evidence.nodes.get(&action.instance) else { return };
         let left = self.held_up_by(node, action, at);
         let excused = left.is_empty() && !self.story.left(node, at).is_empty();
@@ -124,13 +126,13 @@ impl Judge<'_> {
     }
 
     /// The pods that a completion had to wait for, unless a deadline had come.
-    fn held_up_by(&self, node: &str, action: &ActionReport, at: Timestamp) -> Vec<&Life> {
+    fn held_up_by(&self, node: &str, action: &ActionReport, at: Moment) -> Vec<&Life> {
         let excused = self.is_ended_otherwise(node, action, at);
         if excused || self.was_empty(node, at) { Vec::new() } else { self.story.left(node, at) }
     }
 
     /// Something else than an empty node or a deadline had ended its drain.
-    fn is_ended_otherwise(&self, node: &str, action: &ActionReport, at: Timestamp) -> bool {
+    fn is_ended_otherwise(&self, node: &str, action: &ActionReport, at: Moment) -> bool {
         let over = |s: State| matches!(s, State::Stopped | State::Terminated);
         let is_over = self.evidence.changes.iter().any(|c| c.id == action.instance && over(c.state) && c.at <= at);
         is_over
@@ -143,7 +145,7 @@ impl Judge<'_> {
     }
 
     /// Its drain lasted as long as `--min-drain-time` says, so that what was just scheduled was seen.
-    fn not_too_short(&mut self, name: &str, action: &ActionReport, at: Timestamp) {
+    fn not_too_short(&mut self, name: &str, action: &ActionReport, at: Moment) {
         let Some(node) = self.evidence.nodes.get(&action.instance) else { return };
         let told = self.story.told(&action.instance, at);
         let Some(joined) = told.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min() else { return };
@@ -158,20 +160,20 @@ impl Judge<'_> {
     }
 
     /// Its kubelet was silent, and another Node that claims its instance was drained in its place.
-    fn is_passed_over(&self, node: &str, at: Timestamp) -> bool {
+    fn is_passed_over(&self, node: &str, at: Moment) -> bool {
         self.story.fell_silent(node, at).is_some_and(|(lost, _)| is_claimed_twice(&self.writes, node, lost, at))
     }
 
     /// Its node was empty as long before as `--complete-delay` says, or some seconds earlier. What a controller puts there during the delay
     /// (its pods tolerate the cordon) is not waited for.
-    fn was_empty(&self, node: &str, at: Timestamp) -> bool {
+    fn was_empty(&self, node: &str, at: Moment) -> bool {
         let delay = Duration::from_secs(self.evidence.terms.complete_delay);
         let mut looks = [0, 1, 2, 5].map(|more| at - delay - Duration::from_secs(more)).into_iter();
         !delay.is_zero() && looks.any(|look| self.story.left(node, look).is_empty())
     }
 
     /// The deadlines that had come and count: in a pause none does.
-    fn due(&self, node: &str, action: &ActionReport, at: Timestamp) -> Vec<Deadline> {
+    fn due(&self, node: &str, action: &ActionReport, at: Moment) -> Vec<Deadline> {
         if self.known_pause(node, at).is_some() {
             return Vec::new();
         }
@@ -180,7 +182,7 @@ impl Judge<'_> {
 
     /// Its kubelet is silent, and everybody could know: after 40 s without a word (the last one up to ten seconds old) its Node is
     /// unknown, and a minute later given up.
-    fn is_unreachable(&self, instance: &str, node: &str, at: Timestamp) -> bool {
+    fn is_unreachable(&self, instance: &str, node: &str, at: Moment) -> bool {
         let Some((lost, back)) = self.story.fell_silent(node, at) else { return false };
         let since = back.unwrap_or(at);
         let late = Scope::of_leader(&[SEE_NODES, COMPLETIONS]).about(instance, node);
@@ -190,7 +192,7 @@ impl Judge<'_> {
     }
 
     /// Where nothing but a deadline let it go, every pod that stayed had been asked.
-    fn asked_before(&mut self, name: &str, action: &ActionReport, at: Timestamp) {
+    fn asked_before(&mut self, name: &str, action: &ActionReport, at: Moment) {
         let Some(node) = self.evidence.nodes.get(&action.instance) else { return };
         let told = self.story.told(&action.instance, at);
         let Some(from) = told.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min() else { return };
@@ -210,7 +212,7 @@ impl Judge<'_> {
     }
 
     /// Where nothing was broken and nobody interfered, it is completed as soon as the node is empty, counted from its beginning.
-    fn not_too_late(&mut self, name: &str, action: &ActionReport, at: Timestamp) {
+    fn not_too_late(&mut self, name: &str, action: &ActionReport, at: Moment) {
         // For a call on its way, and for a status that has to be seen.
         const ROOM: Duration = Duration::from_secs(3);
         let at_least = self.evidence.terms.longest("--min-drain-time", Duration::from_secs(5));
@@ -247,7 +249,7 @@ impl Judge<'_> {
     }
 
     /// Somebody did something to the node, or paused it, or it was not there all the time.
-    pub(super) fn is_meddled(&self, node: &str, from: Timestamp, to: Timestamp) -> bool {
+    pub(super) fn is_meddled(&self, node: &str, from: Moment, to: Moment) -> bool {
         let hands = self.evidence.hands.iter().any(|(at, n, _)| n == node && *at <= to);
         let paused = self.story.pauses(node).iter().any(|(a, b)| *a <= to && *b >= from);
         hands || paused || self.story.node_gone(node, to) || self.story.machine_gone(node, to)

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-use sundown::sim::kube::Fact;
+use sundown::{domain::Moment, sim::kube::Fact};
 
 use super::{
     Belongs, Evidence, Judge, Terms,
@@ -40,11 +39,11 @@ fn presses(notice: &Notice, terms: &Terms) -> Option<(Duration, Duration)> {
 struct Pressing<'a> {
     node: &'a str,
     kind: &'static str,
-    time: Timestamp,
+    time: Moment,
     /// Everybody must have been asked by then.
-    end: Timestamp,
+    end: Moment,
     /// When it was written down; where it was not, when it was sent.
-    known: Timestamp,
+    known: Moment,
 }
 
 impl<'a> Judge<'a> {
@@ -83,7 +82,7 @@ impl<'a> Judge<'a> {
         (presses && !excused).then(|| Pressing { node, kind: notice.event.kind.name(), time, end, known })
     }
 
-    fn despite_webhooks(&self, from: Timestamp, window: Duration) -> Duration {
+    fn despite_webhooks(&self, from: Moment, window: Duration) -> Duration {
         let hang = self.evidence.evictions_hang.iter().any(|(a, b)| *a <= from + window && *b >= from);
         if hang { window.max(AT_HALF) } else { window }
     }
@@ -106,7 +105,7 @@ impl<'a> Judge<'a> {
     }
 
     /// We asked it, or somebody else made it go.
-    pub(super) fn was_asked(&self, life: &Life, end: Timestamp) -> bool {
+    pub(super) fn was_asked(&self, life: &Life, end: Moment) -> bool {
         let pod = &life.pod;
         let asks = self.evidence.requests.iter().any(|r| {
             let removes = r.subresource == "eviction" || (r.verb == "delete" && r.subresource.is_empty());

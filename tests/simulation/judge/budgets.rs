@@ -5,8 +5,10 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-use sundown::sim::kube::{Entry, Fact, PodRef};
+use sundown::{
+    domain::Moment,
+    sim::kube::{Entry, Fact, PodRef},
+};
 
 use super::{Judge, is_us, promises::Promise};
 
@@ -34,7 +36,7 @@ impl Judge<'_> {
 
     /// What a budget's status said at that moment need not have been so: it stood still, or a pod of the same workload had just gone
     /// without asking, or the node of one was just found to be lost.
-    fn is_blurred(&self, at: Timestamp, pod: &PodRef) -> bool {
+    fn is_blurred(&self, at: Moment, pod: &PodRef) -> bool {
         if self.evidence.frozen.iter().any(|(from, to)| *from <= at && *to + LAG >= at) {
             return true;
         }
@@ -48,7 +50,7 @@ impl Judge<'_> {
         if just.into_iter().any(unasked) {
             return true;
         }
-        let found_lost = |since: Timestamp| since + SILENCE <= at + LAG && at <= since + SILENCE + LAG + LAG;
+        let found_lost = |since: Moment| since + SILENCE <= at + LAG && at <= since + SILENCE + LAG + LAG;
         let machines = self.evidence.entries.iter().filter(|e| matches!(e.fact, Fact::MachineGone(_))).map(|e| e.at);
         let kubelets = self.evidence.hands.iter().filter(|(_, _, what)| ["lost", "rebooted"].contains(what)).map(|(at, ..)| *at);
         machines.chain(kubelets).any(found_lost)

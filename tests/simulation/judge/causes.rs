@@ -3,8 +3,11 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use jiff::{SignedDuration, Timestamp};
-use sundown::sim::aws::{ActionReport, Outcome};
+use jiff::SignedDuration;
+use sundown::{
+    domain::Moment,
+    sim::aws::{ActionReport, Outcome},
+};
 
 use super::{
     Judge,
@@ -96,7 +99,7 @@ impl Judge<'_> {
     }
 
     /// By how many seconds a time that a write says of itself is off from the moment at which it came in, if that is too far.
-    fn off(&self, says: Timestamp, came_in: Timestamp, by: &str, of: (&str, &str), rounded: f64) -> Option<f64> {
+    fn off(&self, says: Moment, came_in: Moment, by: &str, of: (&str, &str), rounded: f64) -> Option<f64> {
         let off = says.duration_since(came_in).as_secs_f64();
         let scope = Scope { needs: &[WRITE_NODES], of: Some(of), process: Some(by), without_leader: None };
         let is_early = off < -AT_ONCE - rounded;

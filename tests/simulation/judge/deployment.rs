@@ -1,9 +1,8 @@
 //! What is promised under flags that say where Sundown runs: a dry run, a shared queue, and no name of the cluster.
 
-use jiff::Timestamp;
-
 use super::{Belongs, Judge, is_us, sent::events};
 use crate::harness::NO_CLUSTER_NAME;
+use sundown::domain::Moment;
 
 /// Calls that change something.
 const WRITES: [&str; 4] =
@@ -53,7 +52,7 @@ impl Judge<'_> {
     }
 
     /// Nobody may know whose this instance is: it has no Node, and the cluster has no name.
-    pub(super) fn is_nobodys(&self, instance: &str, at: Timestamp) -> bool {
+    pub(super) fn is_nobodys(&self, instance: &str, at: Moment) -> bool {
         let node = self.evidence.nodes.get(instance).filter(|_| self.story.registered(instance).is_some_and(|since| since <= at));
         self.evidence.terms.is_set(NO_CLUSTER_NAME) && node.is_none_or(|node| self.node_away(node, instance, at))
     }

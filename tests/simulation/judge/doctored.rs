@@ -16,8 +16,8 @@ mod writers;
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::Value;
+use sundown::domain::Moment;
 use sundown::sim::{
     Disturbance,
     aws::{ActionEnd, Deletion, Delivery, HookResult, SentMessage, SpotAction, Verdict},
@@ -107,7 +107,7 @@ async fn terminated() -> Evidence {
     ended(stage, sundown).await
 }
 
-fn when(evidence: &Evidence, what: impl Fn(&Fact) -> bool) -> Timestamp {
+fn when(evidence: &Evidence, what: impl Fn(&Fact) -> bool) -> Moment {
     evidence.entries.iter().find(|e| what(&e.fact)).expect("it happened").at
 }
 
@@ -117,7 +117,7 @@ const fn s(seconds: u64) -> Duration {
 }
 
 /// Puts in what happened at its time.
-fn insert(evidence: &mut Evidence, at: Timestamp, by: &str, fact: Fact) {
+fn insert(evidence: &mut Evidence, at: Moment, by: &str, fact: Fact) {
     let index = evidence.entries.partition_point(|e| e.at <= at);
     evidence.entries.insert(index, Entry { at, by: by.to_owned(), fact });
 }
@@ -145,12 +145,12 @@ fn edit_bodies(evidence: &mut Evidence, change: impl Fn(&mut Value)) {
 }
 
 /// When the first record was written.
-fn accepted(evidence: &Evidence) -> Timestamp {
+fn accepted(evidence: &Evidence) -> Moment {
     when(evidence, |f| matches!(f, Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record")))
 }
 
 /// A message is sent, delivered and deleted.
-fn send(evidence: &mut Evidence, body: &str, sent: Timestamp, deleted: Timestamp) {
+fn send(evidence: &mut Evidence, body: &str, sent: Moment, deleted: Moment) {
     let first = evidence.messages[0].clone();
     let delivery = Delivery { at: sent, by: "sundown-0".to_owned() };
     let deliveries = vec![delivery];
@@ -165,11 +165,11 @@ fn node_of(evidence: &Evidence) -> (String, String) {
 }
 
 /// The leader went on to renew the Lease until the run's end, which is later than it was.
-fn longer(evidence: &mut Evidence, ended: Timestamp) {
+fn longer(evidence: &mut Evidence, ended: Moment) {
     let renews = |r: &&Request| r.resource == "leases" && r.is_write() && r.status == 200;
     let mut renewal = evidence.requests.iter().rev().find(renews).unwrap().clone();
     while renewal.at < ended {
-        renewal.at += s(2);
+        renewal.at = renewal.at + s(2);
         (renewal.answered, renewal.ended) = (Some(renewal.at), Some(renewal.at));
         evidence.requests.push(renewal.clone());
     }
@@ -188,7 +188,7 @@ fn led_from_the_beginning(evidence: &mut Evidence) {
 }
 
 /// A call of the process met a fault, which was felt until then.
-fn fault(evidence: &mut Evidence, what: &str, from: Timestamp, felt: Timestamp) {
+fn fault(evidence: &mut Evidence, what: &str, from: Moment, felt: Moment) {
     let (by, object) = ("sundown-0".to_owned(), String::new());
     evidence.disturbances.push(Disturbance { at: from, until: Some(felt - s(12)), by, what: what.to_owned(), object, is_silent: false });
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::Value;
+use sundown::domain::Moment;
 use sundown::sim::{
     aws::{ActionReport, State, Transition, Verdict},
     kube::{Entry, Fact},
@@ -28,18 +28,18 @@ pub struct Event {
     pub name: String,
     pub uid: String,
     /// When it was created, in whole seconds.
-    pub first: Timestamp,
+    pub first: Moment,
     /// When it was last written.
-    pub last: Timestamp,
+    pub last: Moment,
 }
 
 impl Event {
     /// Of one that Sundown wrote. The times in it are those of the clock of its process, which may be wrong, so those of the API server
     /// count.
-    pub fn of(event: &Value, written: Timestamp) -> Option<Self> {
+    pub fn of(event: &Value, written: Moment) -> Option<Self> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let object = &event["involvedObject"];
-        let first: Timestamp = event["metadata"]["creationTimestamp"].as_str()?.parse().ok()?;
+        let first: Moment = event["metadata"]["creationTimestamp"].as_str()?.parse().ok()?;
         (event["reportingComponent"] == "sundown").then(|| Self {
             reason: text(&event["reason"]),
             severity: text(&event["type"]),
@@ -53,7 +53,7 @@ impl Event {
 }
 
 /// What makes an Event true at this moment.
-type Truth = fn(&Judge<'_>, &Event, Timestamp) -> bool;
+type Truth = fn(&Judge<'_>, &Event, Moment) -> bool;
 
 /// A reason: its types, what it is about, and what makes it true.
 type Row = (&'static str, &'static [&'static str], &'static [&'static str], Truth);
@@ -117,7 +117,7 @@ fn is_intercepted(fact: &Fact) -> bool {
     matches!(fact, Fact::EvictionIntercepted { .. })
 }
 
-fn has_ended(action: &ActionReport, at: Timestamp) -> bool {
+fn has_ended(action: &ActionReport, at: Moment) -> bool {
     action.end.as_ref().is_some_and(|end| end.at <= at + SECOND)
 }
 
@@ -147,7 +147,7 @@ impl Judge<'_> {
     /// Everything that happened has its Event.
     pub(super) fn each_has_its_event(&mut self) {
         let evidence = self.evidence;
-        let mut expected: Vec<(Timestamp, &str, &str, &str)> = Vec::new();
+        let mut expected: Vec<(Moment, &str, &str, &str)> = Vec::new();
         let all = |process: &str| self.evidence.terms.flag(process, "--pod-events") == Some("all");
         for Entry { at, by, fact } in evidence.entries.iter().filter(|e| is_us(&e.by)) {
             match fact {
@@ -182,13 +182,13 @@ impl Judge<'_> {
     }
 
     /// It happened just before the Event, whose call may have been tried again for a while.
-    fn is_soon(&self, fact: Timestamp, event: Timestamp) -> bool {
+    fn is_soon(&self, fact: Moment, event: Moment) -> bool {
         let scope = Scope { needs: &[EVENTS], of: None, process: None, without_leader: None };
         fact <= event + SECOND && self.longest_clear(scope, fact, event.max(fact)) <= LATE
     }
 
     /// When interruptions were written into records of this Node by us: not again, because a record was gone.
-    fn accepts(&self, node: &str) -> Vec<Timestamp> {
+    fn accepts(&self, node: &str) -> Vec<Moment> {
         let mut known: Vec<Value> = Vec::new();
         let mut all = Vec::new();
         for write in self.writes.iter().filter(|w| w.new.is_some_and(|n| n.name == node)) {
@@ -204,14 +204,14 @@ impl Judge<'_> {
     }
 
     /// When somebody else uncordoned a Node that was being drained.
-    fn uncordoned(&self, node: &str) -> Vec<Timestamp> {
+    fn uncordoned(&self, node: &str) -> Vec<Moment> {
         let of_it = self.writes.iter().filter(|w| !is_us(w.by)).filter_map(|w| Some((w.at, w.both()?)));
         let flips = of_it.filter(|(_, (old, new))| new.name == node && open_record(new).is_some() && old.unschedulable && !new.unschedulable);
         flips.map(|(at, _)| at).collect()
     }
 
     /// Pods have to go, and no deadline, person or end of the machine has ended the drain.
-    fn drain_goes_on(&self, node: &str, at: Timestamp) -> bool {
+    fn drain_goes_on(&self, node: &str, at: Moment) -> bool {
         let story = &self.story;
         let Some(page) = story.page(node, at).filter(|page| is_open(page)) else { return false };
         let (id, later) = (page.instance.as_str(), at + SECOND);
@@ -224,7 +224,7 @@ impl Judge<'_> {
 
     /// What we did to the pod, or to pods of the Node, that the Event is about (or were told that we did, by a webhook that intercepts
     /// evictions): and whether it got less than its own grace.
-    fn removed<'s>(&'s self, event: &'s Event, at: Timestamp) -> impl Iterator<Item = (&'s Fact, bool)> + 's {
+    fn removed<'s>(&'s self, event: &'s Event, at: Moment) -> impl Iterator<Item = (&'s Fact, bool)> + 's {
         self.evidence.entries.iter().filter(move |e| is_us(&e.by) && e.at <= at + SECOND).filter_map(move |e| match &e.fact {
             fact @ (Fact::Evicted { pod, grace, .. } | Fact::EvictionIntercepted { pod, grace } | Fact::Deleted { pod, grace, .. }) => {
                 let is_it = if event.on == "Pod" { pod.uid == event.uid } else { pod.node == event.name };
@@ -235,7 +235,7 @@ impl Judge<'_> {
     }
 
     /// The pod is still there, or one that counts is on the Node.
-    fn is_held_up(&self, event: &Event, at: Timestamp) -> bool {
+    fn is_held_up(&self, event: &Event, at: Moment) -> bool {
         if event.on == "Node" {
             let mut looks = [Duration::ZERO, LATE / 2, LATE].into_iter().map(|ago| at - ago);
             return looks.any(|look| self.holds_up(&event.name, look, at).any(|life| life.bound + BLOCKED <= at));
@@ -247,40 +247,40 @@ impl Judge<'_> {
     }
 
     /// The pods that the drain of a node waits for: also one that came back again and again, where it was asked to go once more.
-    fn holds_up(&self, node: &str, look: Timestamp, at: Timestamp) -> impl Iterator<Item = &Life> {
+    fn holds_up(&self, node: &str, look: Moment, at: Moment) -> impl Iterator<Item = &Life> {
         self.story.there(node, look).into_iter().filter(move |life| !self.story.came_back(life, look) || self.was_asked(life, at))
     }
 
     /// The brake of the node or of all drains was set (or released) before.
-    fn was_braked(&self, node: &str, set: bool, at: Timestamp) -> bool {
+    fn was_braked(&self, node: &str, set: bool, at: Moment) -> bool {
         let of_all = |e: &Entry| e.at <= at + SECOND && matches!(e.fact, Fact::PausedAll { paused, .. } if paused == set);
-        let of_node = |(from, to): &(Timestamp, Timestamp)| if set { *from <= at + SECOND } else { *to <= at + SECOND };
+        let of_node = |(from, to): &(Moment, Moment)| if set { *from <= at + SECOND } else { *to <= at + SECOND };
         self.evidence.entries.iter().any(of_all) || self.story.pauses(node).iter().any(of_node)
     }
 
     /// Its kubelet is silent, and its instance does not run any more.
-    fn is_dying(&self, node: &str, at: Timestamp) -> bool {
+    fn is_dying(&self, node: &str, at: Moment) -> bool {
         let is_of = |instance: &str| self.evidence.nodes.get(instance).is_some_and(|n| n == node);
         let ends =
             self.evidence.changes.iter().any(|c| c.at <= at + SECOND && c.state != State::Pending && c.state != State::Running && is_of(&c.id));
         ends && self.story.fell_silent(node, at).is_some_and(|(_, back)| back.is_none())
     }
 
-    fn is_empty_about(&self, node: &str, at: Timestamp) -> bool {
+    fn is_empty_about(&self, node: &str, at: Moment) -> bool {
         let looks = [0, 1, 2, 3, 5, 10].map(|ago| at + SECOND - Duration::from_secs(ago));
         looks.iter().any(|look| self.story.left(node, *look).is_empty())
     }
 
-    fn was_drained(&self, node: &str, at: Timestamp) -> bool {
+    fn was_drained(&self, node: &str, at: Moment) -> bool {
         !self.accepts(node).is_empty() || self.has_made_up_record(node, at)
     }
 
-    fn had_pods(&self, node: &str, at: Timestamp) -> bool {
+    fn had_pods(&self, node: &str, at: Moment) -> bool {
         self.story.pods.values().any(|life| life.pod.node == node && life.bound <= at + SECOND)
     }
 
     /// A person wrote a hook into its record that never was: no action of it is open, and the Node may never have been cordoned.
-    fn has_made_up_record(&self, node: &str, at: Timestamp) -> bool {
+    fn has_made_up_record(&self, node: &str, at: Moment) -> bool {
         self.story.hand(node, "record made up", at + SECOND)
     }
 
@@ -297,28 +297,28 @@ impl Judge<'_> {
         hooks.collect::<std::collections::BTreeSet<_>>().len()
     }
 
-    fn met_a_fault(&self, api: &str, at: Timestamp) -> bool {
+    fn met_a_fault(&self, api: &str, at: Moment) -> bool {
         self.evidence.disturbances.iter().any(|d| d.what == api && d.at <= at + SECOND)
     }
 
-    fn has_record_that(&self, node: &str, at: Timestamp, holds: impl Fn(&str) -> bool) -> bool {
+    fn has_record_that(&self, node: &str, at: Moment, holds: impl Fn(&str) -> bool) -> bool {
         let of_it = self.writes.iter().filter(|w| w.at <= at + SECOND).filter_map(|w| w.new).filter(|n| n.name == node);
         of_it.filter_map(|n| n.annotations.get(RECORD)).any(|text| holds(text))
     }
 
     /// The Node is of another boot or instance than an earlier one of its name.
-    fn is_another_machine(&self, node: &str, at: Timestamp) -> bool {
+    fn is_another_machine(&self, node: &str, at: Moment) -> bool {
         let of_it = self.writes.iter().filter(|w| w.at <= at + SECOND).filter_map(|w| w.new).filter(|n| n.name == node);
         of_it.map(|n| (&n.provider_id, &n.boot_id)).collect::<std::collections::BTreeSet<_>>().len() > 1
     }
 
-    fn was_changed_by_others(&self, node: &str, at: Timestamp) -> bool {
+    fn was_changed_by_others(&self, node: &str, at: Moment) -> bool {
         let of_others = self.writes.iter().filter(|w| !is_us(w.by) && w.at <= at + SECOND).filter_map(|w| w.both());
         of_others.filter(|(_, new)| new.name == node).any(|(old, new)| old.labels != new.labels || old.annotations != new.annotations)
     }
 
     /// Somebody else changed or took away its record.
-    fn lost_its_record(&self, node: &str, at: Timestamp) -> bool {
+    fn lost_its_record(&self, node: &str, at: Moment) -> bool {
         let of_others = self.writes.iter().filter(|w| !is_us(w.by) && w.at <= at + SECOND);
         let changed = |w: &&super::nodes::Write<'_>| {
             let text = |n: Option<&sundown::sim::kube::NodeState>| n.filter(|n| n.name == node).and_then(|n| n.annotations.get(RECORD).cloned());

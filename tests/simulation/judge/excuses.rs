@@ -5,8 +5,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use jiff::Timestamp;
-use sundown::sim::Disturbance;
+use sundown::{domain::Moment, sim::Disturbance};
 
 use super::{Evidence, Judge, leaders::Why};
 
@@ -66,8 +65,8 @@ impl<'a> Scope<'a> {
 /// A fault, as far as it is felt.
 #[derive(Debug)]
 pub struct Felt<'a> {
-    from: Timestamp,
-    to: Timestamp,
+    from: Moment,
+    to: Moment,
     fault: &'a Disturbance,
 }
 
@@ -97,16 +96,16 @@ fn matches(need: &str, what: &str) -> bool {
 
 impl Judge<'_> {
     /// Something that excuses it lasted at some time between these two.
-    pub(super) fn is_excused(&self, scope: Scope<'_>, from: Timestamp, to: Timestamp) -> bool {
+    pub(super) fn is_excused(&self, scope: Scope<'_>, from: Moment, to: Moment) -> bool {
         self.excuses(scope, from, to).next().is_some()
     }
 
     /// The longest time between these two in which nothing excused it.
-    pub(super) fn longest_clear(&self, scope: Scope<'_>, from: Timestamp, to: Timestamp) -> Duration {
+    pub(super) fn longest_clear(&self, scope: Scope<'_>, from: Moment, to: Moment) -> Duration {
         let mut excuses: Vec<_> = self.excuses(scope, from, to).collect();
         excuses.sort();
         let (mut longest, mut cursor) = (Duration::ZERO, from);
-        let between = |a: Timestamp, b: Timestamp| Duration::try_from(b.duration_since(a)).unwrap_or_default();
+        let between = |a: Moment, b: Moment| Duration::try_from(b.duration_since(a)).unwrap_or_default();
         for (a, b) in excuses {
             longest = longest.max(between(cursor, a));
             cursor = cursor.max(b);
@@ -114,8 +113,8 @@ impl Judge<'_> {
         longest.max(between(cursor, to))
     }
 
-    fn excuses<'s>(&'s self, scope: Scope<'s>, from: Timestamp, to: Timestamp) -> impl Iterator<Item = (Timestamp, Timestamp)> + 's {
-        let overlaps = move |(a, b): &(Timestamp, Timestamp)| *a <= to && *b >= from;
+    fn excuses<'s>(&'s self, scope: Scope<'s>, from: Moment, to: Moment) -> impl Iterator<Item = (Moment, Moment)> + 's {
+        let overlaps = move |(a, b): &(Moment, Moment)| *a <= to && *b >= from;
         let counts = move |why: Why| scope.without_leader.is_some_and(|also_alive| also_alive || why == Why::Gone);
         // What a process had received that is gone is hidden for a minute.
         let hides = scope.needs.contains(&MESSAGES);

@@ -1,8 +1,7 @@
 //! In time: an interruption is accepted within seconds of its sending.
 
 use std::time::Duration;
-
-use jiff::Timestamp;
+use sundown::domain::Moment;
 
 use super::{
     Belongs, Judge,
@@ -29,7 +28,7 @@ impl<'a> Judge<'a> {
             let settled = self.settled(notice);
             // Nobody waits any longer for what was lost with its queue, or for a Node that is gone.
             let ends = [settled, self.lost_with_queue(notice), self.story.left_at(node, &event.instance, from)];
-            let end = ends.into_iter().flatten().fold(self.evidence.ended, Timestamp::min);
+            let end = ends.into_iter().flatten().fold(self.evidence.ended, Moment::min);
             let scope = Scope::of_leader(&[MESSAGES, SEE_NODES, WRITE_NODES]).about(&event.instance, node);
             let at_once = end <= from + AT_ONCE;
             let was_well = || !self.is_excused(scope, from, from + AT_ONCE) || self.longest_clear(scope, from, end) > WELL_AGAIN;
@@ -48,20 +47,20 @@ impl<'a> Judge<'a> {
     }
 
     /// When it was written down, or its message deleted.
-    fn settled(&self, notice: &Notice) -> Option<Timestamp> {
+    fn settled(&self, notice: &Notice) -> Option<Moment> {
         let event = &notice.event;
         let written = self.story.first_told(&event.instance, &event.id, event.hook.as_ref());
         written.into_iter().chain(notice.deleted).min()
     }
 
     /// When its queue was deleted with it.
-    pub(super) fn lost_with_queue(&self, notice: &Notice) -> Option<Timestamp> {
+    pub(super) fn lost_with_queue(&self, notice: &Notice) -> Option<Moment> {
         let deletions = self.evidence.queue_away.iter().map(|(from, _)| *from).filter(|from| *from >= notice.sent);
         deletions.min().filter(|lost| notice.deleted.is_none_or(|deleted| deleted > *lost))
     }
 
     /// It asks for the drain of a node of ours that was there: which, and from when on both were so.
-    fn waits_from(&self, notice: &Notice) -> Option<(&'a str, Timestamp)> {
+    fn waits_from(&self, notice: &Notice) -> Option<(&'a str, Moment)> {
         let (event, evidence) = (&notice.event, self.evidence);
         let group = evidence.groups.get(&event.instance).and_then(|g| self.belongs(g));
         let hook_is_ours = event.hook.as_ref().is_none_or(|(group, hook)| self.is_ours(group, hook));

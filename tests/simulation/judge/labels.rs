@@ -2,9 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use jiff::Timestamp;
 use serde_json::Value;
-use sundown::sim::kube::NodeState;
+use sundown::{domain::Moment, sim::kube::NodeState};
 
 use super::{
     Judge,
@@ -24,7 +23,7 @@ const OF_DRAINS: [&str; 3] = ["sundown", "aws-node-termination-handler", "karpen
 /// How many Ready nodes could serve, and how many of them have left load balancers, from then on.
 #[derive(Debug, Clone, Copy)]
 struct Count {
-    at: Timestamp,
+    at: Moment,
     ready: usize,
     out: usize,
 }
@@ -69,17 +68,17 @@ impl Judge<'_> {
     }
 
     /// The leader may know what was true a while ago, and not what is.
-    fn is_blind(&self, at: Timestamp) -> bool {
+    fn is_blind(&self, at: Moment) -> bool {
         self.is_excused(Scope::of_leader(&[SEE_NODES]), at, at)
     }
 
     /// From then on each state of a Node may be what the leader takes for true.
-    pub(super) fn known_since(&self, at: Timestamp) -> Timestamp {
+    pub(super) fn known_since(&self, at: Moment) -> Moment {
         if self.is_blind(at) { at - BLIND } else { at - SEEN }
     }
 
     /// What the leader may have taken for true.
-    fn known<'b>(&self, counts: &'b [Count], at: Timestamp) -> impl Iterator<Item = &'b Count> + use<'b> {
+    fn known<'b>(&self, counts: &'b [Count], at: Moment) -> impl Iterator<Item = &'b Count> + use<'b> {
         let since = self.known_since(at);
         // The last count before that time held at its beginning.
         let first = counts.partition_point(|c| c.at < since).saturating_sub(1);

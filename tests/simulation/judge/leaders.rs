@@ -2,8 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use jiff::Timestamp;
-use sundown::sim::kube::{Entry, Fact};
+use sundown::{
+    domain::Moment,
+    sim::kube::{Entry, Fact},
+};
 
 use super::{Evidence, Terms, is_us};
 
@@ -19,7 +21,7 @@ const TAKEOVER: Duration = Duration::from_secs(5);
 /// Who holds the Lease from `at` to the next change.
 #[derive(Debug)]
 pub struct Holder<'a> {
-    pub at: Timestamp,
+    pub at: Moment,
     /// The process; `None`: nobody, or nobody of ours.
     pub process: Option<&'a str>,
     /// A process of ours made this change; `false`: a person or another tool.
@@ -38,8 +40,8 @@ pub enum Why {
 /// A time in which nobody led, or in which a new leader had only begun.
 #[derive(Debug, Clone, Copy)]
 pub struct Gap {
-    pub from: Timestamp,
-    pub to: Timestamp,
+    pub from: Moment,
+    pub to: Moment,
     pub why: Why,
     /// A process had led before.
     pub is_takeover: bool,
@@ -50,7 +52,7 @@ pub struct Leaders<'a> {
     terms: &'a Terms,
     holders: Vec<Holder<'a>>,
     /// When which process wrote the Lease.
-    renewals: BTreeMap<&'a str, Vec<Timestamp>>,
+    renewals: BTreeMap<&'a str, Vec<Moment>>,
     pub gaps: Vec<Gap>,
 }
 
@@ -77,7 +79,7 @@ impl<'a> Leaders<'a> {
     pub fn of(evidence: &'a Evidence) -> Self {
         let holders = holders(evidence);
         let gaps = gaps(evidence, &holders);
-        let mut renewals: BTreeMap<&str, Vec<Timestamp>> = BTreeMap::new();
+        let mut renewals: BTreeMap<&str, Vec<Moment>> = BTreeMap::new();
         for r in evidence.requests.iter().filter(|r| r.resource == "leases" && r.is_write() && (200..300).contains(&r.status)) {
             renewals.entry(&r.client).or_default().push(r.at);
         }
@@ -85,12 +87,12 @@ impl<'a> Leaders<'a> {
     }
 
     /// Who holds the Lease at that moment.
-    pub fn at(&self, at: Timestamp) -> Option<&Holder<'a>> {
+    pub fn at(&self, at: Moment) -> Option<&Holder<'a>> {
         self.holders.iter().rev().find(|h| h.at <= at)
     }
 
     /// Whether a process may write at that moment: it holds the Lease (or somebody took it away just now), and has renewed it in time.
-    pub fn may_write(&self, process: &str, at: Timestamp, stage: Stage) -> bool {
+    pub fn may_write(&self, process: &str, at: Moment, stage: Stage) -> bool {
         let deadline = renew_deadline(self.terms, process);
         let lasts = if stage == Stage::Sent { deadline } else { lease_duration(self.terms, process) };
         if !self.renewals.get(process).is_some_and(|all| all.iter().any(|r| *r <= at && at <= *r + lasts)) {
@@ -113,17 +115,17 @@ impl<'a> Leaders<'a> {
     }
 
     /// Whether a process has held it before.
-    pub fn has_held(&self, process: &str, at: Timestamp) -> bool {
+    pub fn has_held(&self, process: &str, at: Moment) -> bool {
         self.holders.iter().any(|h| h.at <= at && h.process == Some(process))
     }
 
     /// How often another process began to lead between these moments, or the same one anew.
-    pub fn changes(&self, from: Timestamp, to: Timestamp) -> usize {
+    pub fn changes(&self, from: Moment, to: Moment) -> usize {
         self.holders.iter().filter(|h| h.process.is_some() && h.at > from && h.at <= to).count()
     }
 
     /// How often a process could not renew the Lease between these moments. It may lead again.
-    pub fn not_renewed(&self, from: Timestamp, to: Timestamp) -> usize {
+    pub fn not_renewed(&self, from: Moment, to: Moment) -> usize {
         self.gaps.iter().filter(|gap| gap.why == Why::NotRenewed && gap.from > from && gap.from <= to).count()
     }
 }
@@ -148,8 +150,8 @@ fn holders(evidence: &Evidence) -> Vec<Holder<'_>> {
 /// A process, and from when to when it led.
 struct Term<'a> {
     process: &'a str,
-    from: Timestamp,
-    to: Timestamp,
+    from: Moment,
+    to: Moment,
     why: Why,
 }
 
@@ -165,7 +167,7 @@ fn gaps(evidence: &Evidence, holders: &[Holder<'_>]) -> Vec<Gap> {
     let mut gaps = Vec::new();
     let (mut free, mut why, mut last) = (evidence.begun, Why::Gone, "");
     // A process that goes on without the Lease may be ended meanwhile.
-    let ended = |process: &str, from: Timestamp, to: Timestamp| {
+    let ended = |process: &str, from: Moment, to: Moment| {
         let ended = evidence.ends.iter().find(|(name, at)| name == process && *at >= from && *at <= to);
         ended.map(|(_, at)| Gap { from: *at, to, why: Why::Gone, is_takeover: true })
     };
@@ -186,7 +188,7 @@ fn gaps(evidence: &Evidence, holders: &[Holder<'_>]) -> Vec<Gap> {
 }
 
 /// The parts of a process's time with the Lease in which it had renewed it in time.
-fn renewed<'a>(evidence: &Evidence, process: &'a str, from: Timestamp, until: Timestamp) -> Vec<Term<'a>> {
+fn renewed<'a>(evidence: &Evidence, process: &'a str, from: Moment, until: Moment) -> Vec<Term<'a>> {
     let deadline = renew_deadline(&evidence.terms, process);
     let mine = evidence.requests.iter().filter(|r| r.client == process && r.resource == "leases" && r.is_write());
     let mut terms: Vec<Term<'a>> = Vec::new();

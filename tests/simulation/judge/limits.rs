@@ -5,8 +5,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use jiff::Timestamp;
-use sundown::sim::kube::Request;
+use sundown::{domain::Moment, sim::kube::Request};
 
 use super::{Judge, budgets::workload, is_us};
 
@@ -62,7 +61,7 @@ impl Judge<'_> {
     }
 
     fn in_flight(&mut self, process: &str, all: &[InFlight<'_>], limits: Limits) -> usize {
-        let mut answers: BTreeMap<Lane<'_>, Vec<Timestamp>> = BTreeMap::new();
+        let mut answers: BTreeMap<Lane<'_>, Vec<Moment>> = BTreeMap::new();
         for one in all {
             answers.entry(one.lane()).or_default().extend(one.request.answered);
         }
@@ -97,7 +96,7 @@ impl Judge<'_> {
 }
 
 /// More than it may have.
-fn too_many(open: &[InFlight<'_>], answers: &BTreeMap<Lane<'_>, Vec<Timestamp>>, now: Timestamp, limits: Limits) -> Vec<String> {
+fn too_many(open: &[InFlight<'_>], answers: &BTreeMap<Lane<'_>, Vec<Moment>>, now: Moment, limits: Limits) -> Vec<String> {
     let Limits { evictions: limit, .. } = limits;
     let mut wrong = Vec::new();
     if open.len() > 2 * limit {

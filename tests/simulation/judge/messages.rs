@@ -1,8 +1,7 @@
 //! Messages: none is deleted before what it asks for is written down.
 
 use std::time::Duration;
-
-use jiff::Timestamp;
+use sundown::domain::Moment;
 
 use super::{
     Belongs, Judge, SLACK, Terms,
@@ -37,7 +36,7 @@ impl Judge<'_> {
     }
 
     /// What it asks for is durable, or it asks for nothing.
-    fn is_kept(&self, notice: &Notice, at: Timestamp) -> bool {
+    fn is_kept(&self, notice: &Notice, at: Moment) -> bool {
         let event = &notice.event;
         let Some((group, hook)) = &event.hook else { return !self.is_meant(notice) || self.is_settled(notice, at) };
         !self.is_meant(notice)
@@ -49,7 +48,7 @@ impl Judge<'_> {
     }
 
     /// No action of this event's hook is open any more.
-    fn is_over(&self, notice: &Notice, at: Timestamp) -> bool {
+    fn is_over(&self, notice: &Notice, at: Moment) -> bool {
         let event = &notice.event;
         let mut of_it = self.evidence.actions.iter().filter(|a| {
             a.instance == event.instance
@@ -60,7 +59,7 @@ impl Judge<'_> {
     }
 
     /// Spot, capacity, states: written down, or nothing of ours to write it on, or stale.
-    fn is_settled(&self, notice: &Notice, at: Timestamp) -> bool {
+    fn is_settled(&self, notice: &Notice, at: Moment) -> bool {
         let event = &notice.event;
         let ours = self.evidence.groups.get(&event.instance).and_then(|g| self.belongs(g)) == Some(Belongs::Us);
         let harmless = !event.is_interruption();
@@ -75,7 +74,7 @@ impl Judge<'_> {
 
     /// What was written on the node when it was decided says as much: it is drained, and is over no later than this asks for, or what this
     /// tells was over by then; or it was drained, and stays cordoned.
-    fn is_repeat(&self, notice: &Notice, node: &str, at: Timestamp) -> bool {
+    fn is_repeat(&self, notice: &Notice, node: &str, at: Moment) -> bool {
         let event = &notice.event;
         // What came before a reboot counts for less, and how much is not told by what is written.
         if self.story.hand(node, "rebooted", at) {
@@ -109,7 +108,7 @@ fn same_action(one: Option<&String>, other: Option<&String>) -> bool {
 
 impl Notice {
     /// When the machine goes, where this says that it goes soon. A machine that is over (`stopped`, `terminated`) is news to a drain.
-    fn machine_goes(&self) -> Option<Timestamp> {
+    fn machine_goes(&self) -> Option<Moment> {
         match self.event.state.as_deref() {
             Some("stopping" | "shutting-down") => Some(self.time() + Duration::from_secs(30)),
             None => Some(self.ends().unwrap_or(self.time() + Duration::from_secs(120))),
@@ -118,7 +117,7 @@ impl Notice {
     }
 
     /// When pods are forced on its account.
-    fn deadline(&self, terms: &Terms) -> Timestamp {
+    fn deadline(&self, terms: &Terms) -> Moment {
         let after = |seconds| self.time() + Duration::from_secs(seconds);
         let end = match self.event.state.as_deref() {
             Some("stopping" | "shutting-down") => after(30),

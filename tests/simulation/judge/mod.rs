@@ -32,8 +32,9 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
+use sundown::domain::Moment;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use sundown::sim::{
     Disturbance,
     aws::{ActionReport, Call, Deletion, InstanceChange, Outcome, SentMessage, Transition},
@@ -53,8 +54,8 @@ use self::{
 #[derive(Debug, Clone)]
 pub struct Evidence {
     pub terms: Terms,
-    pub begun: Timestamp,
-    pub ended: Timestamp,
+    pub begun: Moment,
+    pub ended: Moment,
     /// What had not come to rest.
     pub restless: Vec<String>,
     pub entries: Vec<Entry>,
@@ -74,22 +75,22 @@ pub struct Evidence {
     /// Requests, calls and watches that met a fault.
     pub disturbances: Vec<Disturbance>,
     /// When which process was killed or told to stop.
-    pub ends: Vec<(String, Timestamp)>,
+    pub ends: Vec<(String, Moment)>,
     /// While the disruption controller stood still.
-    pub frozen: Vec<(Timestamp, Timestamp)>,
+    pub frozen: Vec<(Moment, Moment)>,
     /// While everything was paused.
-    pub pauses: Vec<(Timestamp, Timestamp)>,
+    pub pauses: Vec<(Moment, Moment)>,
     /// While there was no queue: what was in it, or came then, is lost.
-    pub queue_away: Vec<(Timestamp, Timestamp)>,
+    pub queue_away: Vec<(Moment, Moment)>,
     /// While an admission webhook did not answer: evictions wait for it, and for each other.
-    pub evictions_hang: Vec<(Timestamp, Timestamp)>,
+    pub evictions_hang: Vec<(Moment, Moment)>,
     /// What people did to a node.
-    pub hands: Vec<(Timestamp, String, &'static str)>,
+    pub hands: Vec<(Moment, String, &'static str)>,
     /// What was made to happen, in words.
-    pub acts: Vec<(Timestamp, String)>,
+    pub acts: Vec<(Moment, String)>,
     pub panics: usize,
     /// From when to when which replica ran.
-    pub lives: Vec<(usize, Timestamp, Option<Timestamp>)>,
+    pub lives: Vec<(usize, Moment, Option<Moment>)>,
     /// Times at which the Lease was taken from whoever held it.
     pub thefts: usize,
     /// Requests and calls in the last minute, in which nothing happened any more.
@@ -357,7 +358,7 @@ impl<'a> Judge<'a> {
         self.tally.borrow_mut().count(promise, is_excused);
     }
 
-    fn broken(&mut self, at: Timestamp, what: String) {
+    fn broken(&mut self, at: Moment, what: String) {
         let after = at.duration_since(self.evidence.begun).as_secs_f64();
         self.broken.push(format!("[{after:+.3} s] {what}"));
     }
@@ -380,25 +381,25 @@ impl<'a> Judge<'a> {
     }
 
     /// A node of somebody else's is told by its labels. Where there is no Node (any more, or as far as can be seen), only tags speak.
-    fn looks_like_ours(&self, group: &str, instance: &str, at: Timestamp) -> bool {
+    fn looks_like_ours(&self, group: &str, instance: &str, at: Moment) -> bool {
         let tagged = self.belongs(group).is_some_and(|b| [Belongs::Karpenter, Belongs::Ignored, Belongs::LeftOut].contains(&b));
         let node = self.evidence.nodes.get(instance);
         tagged && (node.is_none_or(|n| self.node_away(n, instance, at) || self.is_excused(Scope::of_leader(&[SEE_NODES]).about(instance, n), at, at)))
     }
 
     /// An instance's Node is not there, or was not a moment ago: what was decided then is still on its way, longer where something is broken.
-    fn node_away(&self, node: &str, instance: &str, at: Timestamp) -> bool {
+    fn node_away(&self, node: &str, instance: &str, at: Moment) -> bool {
         // Another instance may have its name by now.
         if self.story.page(node, at).is_some_and(|page| page.instance != instance) {
             return true;
         }
         let scope = Scope::of_leader(&[SEE_NODES, COMPLETIONS, MESSAGES]).about(instance, node);
-        let late = |back: Timestamp| self.longest_clear(scope, back, at) <= ON_ITS_WAY;
+        let late = |back: Moment| self.longest_clear(scope, back, at) <= ON_ITS_WAY;
         self.story.went(node, at).is_some_and(|(_, back)| back.is_none_or(late))
     }
 
     /// A process acts on tests that ask for it: for so long after its start, by its flag. Its first request says when it started.
-    fn acts_on_tests(&self, process: &str, at: Timestamp) -> bool {
+    fn acts_on_tests(&self, process: &str, at: Moment) -> bool {
         let Some(length) = self.evidence.terms.time(process, "--accept-real-tests") else { return false };
         let started = self.evidence.requests.iter().find(|r| r.client == process).map(|r| r.at);
         started.is_some_and(|started| at <= started + length)
@@ -412,7 +413,7 @@ impl<'a> Judge<'a> {
     }
 
     /// A person wrote the hook into the record of the instance's Node: a record is taken at its word, and AWS says what is not so.
-    fn is_made_up(&self, group: &str, hook: &str, instance: &str, at: Timestamp) -> bool {
+    fn is_made_up(&self, group: &str, hook: &str, instance: &str, at: Moment) -> bool {
         let of_it = |told: &story::Told| told.is_made_up && told.hook.as_ref().is_some_and(|(g, h)| g == group && h == hook);
         self.story.told(instance, at).iter().any(|told| of_it(told))
     }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use serde_json::Value;
-use sundown::sim::kube::{Entry, Fact, NodeState};
+use sundown::{
+    domain::Moment,
+    sim::kube::{Entry, Fact, NodeState},
+};
 
 use super::Evidence;
 
@@ -17,7 +19,7 @@ pub const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balanc
 /// One write of a Node: what it was before, and what it is from then on.
 #[derive(Debug, Clone, Copy)]
 pub struct Write<'a> {
-    pub at: Timestamp,
+    pub at: Moment,
     pub by: &'a str,
     /// `None`: it registered with this write.
     pub old: Option<&'a NodeState>,
@@ -75,7 +77,7 @@ pub fn instance(node: &NodeState) -> &str {
 }
 
 /// Another Node named the instance of this one at some time between these two.
-pub fn is_claimed_twice(writes: &[Write<'_>], node: &str, from: Timestamp, to: Timestamp) -> bool {
+pub fn is_claimed_twice(writes: &[Write<'_>], node: &str, from: Moment, to: Moment) -> bool {
     // What was so when the time began, and what came in it.
     let mut claims: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for write in writes.iter().filter(|w| w.at <= to) {

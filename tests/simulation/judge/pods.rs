@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-use sundown::sim::kube::{Entry, Fact, PodRef, Request};
+use sundown::{
+    domain::Moment,
+    sim::kube::{Entry, Fact, PodRef, Request},
+};
 
 use super::{
     Judge, SLACK,
@@ -52,7 +54,7 @@ impl Judge<'_> {
         }
     }
 
-    fn not_again(&mut self, at: Timestamp, pod: &PodRef, again: bool) {
+    fn not_again(&mut self, at: Moment, pod: &PodRef, again: bool) {
         let outlives = |d: Deadline| at + Duration::from_secs(1) >= d.at || self.leaves_by(pod, at).is_none_or(|end| end > d.at);
         if again && self.evidence.terms.calm && !self.soonest(&pod.node, at).is_some_and(outlives) {
             self.broken(at, format!("{} was asked again while it was leaving in time", pod.name));
@@ -68,14 +70,14 @@ impl Judge<'_> {
         }
     }
 
-    fn open_record(&mut self, at: Timestamp, pod: &PodRef) {
+    fn open_record(&mut self, at: Moment, pod: &PodRef) {
         if !self.story.was_open(&pod.node, at) {
             self.broken(at, format!("{} was touched on {}, which has no open record", pod.name, pod.node));
         }
     }
 
     /// Nobody is touched in a pause that whoever leads must know of.
-    fn not_while_paused(&mut self, at: Timestamp, pod: &PodRef) {
+    fn not_while_paused(&mut self, at: Moment, pod: &PodRef) {
         let is_paused = self.story.pauses(&pod.node).iter().any(|(from, to)| *from <= at && at < *to);
         let known = self.known_pause(&pod.node, at);
         if is_paused {
@@ -88,7 +90,7 @@ impl Judge<'_> {
 
     /// When the first request was sent that had its effect at this moment: a webhook may have held it, and the next one may have been sent
     /// at its answer.
-    fn sent(&self, at: Timestamp, by: &str, pod: &PodRef, forced: bool) -> Timestamp {
+    fn sent(&self, at: Moment, by: &str, pod: &PodRef, forced: bool) -> Moment {
         let is_it = |r: &&Request| {
             let of_pod = r.resource == "pods" && r.namespace == pod.namespace && r.name == pod.name;
             let same = if forced { r.verb == "delete" } else { r.subresource == "eviction" };
@@ -99,7 +101,7 @@ impl Judge<'_> {
     }
 
     /// Since when a node has been paused, as whoever leads must know by then: two seconds in which it can see the Lease and the Node.
-    pub(super) fn known_pause(&self, node: &str, at: Timestamp) -> Option<Timestamp> {
+    pub(super) fn known_pause(&self, node: &str, at: Moment) -> Option<Moment> {
         const KNOWN: Duration = Duration::from_secs(2);
         let scope = Scope::of_leader(&[LEASE, SEE_NODES]).about("", node);
         let pauses = self.story.pauses(node).into_iter().filter(|(from, to)| *from + KNOWN <= at && at < *to);
@@ -107,7 +109,7 @@ impl Judge<'_> {
     }
 
     /// The grace that a pod gets is its own, or what is left of a time that may rule.
-    fn measured(&mut self, at: Timestamp, pod: &PodRef, grace: u64, forced: bool) {
+    fn measured(&mut self, at: Moment, pod: &PodRef, grace: u64, forced: bool) {
         let own = self.grace_of(pod);
         let Some(instance) = self.instance_of(&pod.node).cloned() else { return };
         let deadlines = self.story.deadlines(&instance, at);
@@ -127,7 +129,7 @@ impl Judge<'_> {
     }
 
     /// By when a pod had to be gone, as far as it had been asked before this moment.
-    fn leaves_by(&self, pod: &PodRef, before: Timestamp) -> Option<Timestamp> {
+    fn leaves_by(&self, pod: &PodRef, before: Moment) -> Option<Moment> {
         let ends = self.evidence.entries.iter().filter(|e| e.at < before).filter_map(|e| match &e.fact {
             Fact::Evicted { pod: p, grace, .. } | Fact::Deleted { pod: p, grace, .. } if p.uid == pod.uid => Some(e.at + Duration::from_secs(*grace)),
             _ => None,
@@ -135,11 +137,11 @@ impl Judge<'_> {
         ends.min()
     }
 
-    fn soonest(&self, node: &str, at: Timestamp) -> Option<Deadline> {
+    fn soonest(&self, node: &str, at: Moment) -> Option<Deadline> {
         self.story.deadlines(self.instance_of(node)?, at).into_iter().min_by_key(|d| d.at)
     }
 
-    fn forced(&mut self, at: Timestamp, by: &str, pod: &PodRef) {
+    fn forced(&mut self, at: Moment, by: &str, pod: &PodRef) {
         // From which share of its time on a pod may be deleted: `--force-after`.
         let share = match self.evidence.terms.flag(by, "--force-after") {
             Some("never") => {

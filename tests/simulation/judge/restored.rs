@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
-use sundown::sim::kube::NodeState;
+use sundown::{domain::Moment, sim::kube::NodeState};
 
 use super::{
     Judge, is_us,
@@ -28,7 +27,7 @@ struct Before {
     /// A person has changed `unschedulable` since the accept: either state may stay.
     meddled: bool,
     /// It is to be put back: a person asked for it, and no hook kept the drain from that.
-    restore: Option<Timestamp>,
+    restore: Option<Moment>,
     /// A person took its record away after the drain was over: nobody knows any more that its taint is ours.
     is_forgotten: bool,
     /// We cordoned it because it claims the instance of another Node, and leave it so.

@@ -1,8 +1,11 @@
 //! What was sent to the queue, as the judge itself reads it: no code of the service takes part.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde_json::{Map, Value};
-use sundown::sim::aws::{Delivery, SentMessage};
+use sundown::{
+    domain::Moment,
+    sim::aws::{Delivery, SentMessage},
+};
 
 /// What an event is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,12 +57,12 @@ pub struct Event {
     /// Empty where the body has none.
     pub id: String,
     /// When it happened, by AWS's clock.
-    pub time: Option<Timestamp>,
+    pub time: Option<Moment>,
     pub instance: String,
     /// Of a change of state.
     pub state: Option<String>,
     /// The end that a capacity warning states, by AWS's clock.
-    pub ends: Option<Timestamp>,
+    pub ends: Option<Moment>,
     /// Group and hook of a lifecycle action.
     pub hook: Option<(String, String)>,
     pub token: Option<String>,
@@ -90,36 +93,36 @@ impl Event {
 pub struct Notice {
     pub event: Event,
     /// When its message was sent, by the clock of the world.
-    pub sent: Timestamp,
+    pub sent: Moment,
     /// By how much AWS's clock was ahead then.
     pub ahead: SignedDuration,
     pub deliveries: Vec<Delivery>,
     /// When a call first asked for its deletion, which the queue may have forgotten.
-    pub deleted: Option<Timestamp>,
+    pub deleted: Option<Moment>,
 }
 
 impl Notice {
     /// When it happened, by AWS's clock: an event without a time happened when it was sent.
-    pub fn aws_time(&self) -> Timestamp {
+    pub fn aws_time(&self) -> Moment {
         self.event.time.unwrap_or_else(|| self.of_aws(self.sent))
     }
 
     /// When it happened, by the clock of the world.
-    pub fn time(&self) -> Timestamp {
+    pub fn time(&self) -> Moment {
         self.aws_time() - self.ahead
     }
 
     /// The end that it states, by the clock of the world.
-    pub fn ends(&self) -> Option<Timestamp> {
+    pub fn ends(&self) -> Option<Moment> {
         self.event.ends.map(|ends| ends - self.ahead)
     }
 
-    fn of_aws(&self, at: Timestamp) -> Timestamp {
+    fn of_aws(&self, at: Moment) -> Moment {
         at + self.ahead
     }
 
     /// Some client had it by that moment.
-    pub fn was_delivered_to(&self, client: &str, until: Timestamp) -> bool {
+    pub fn was_delivered_to(&self, client: &str, until: Moment) -> bool {
         self.deliveries.iter().any(|d| d.by == client && d.at <= until)
     }
 }
@@ -193,7 +196,7 @@ fn of_lines(body: &str) -> Vec<Event> {
     of_notification(&body.lines().filter_map(pair).collect()).into_iter().collect()
 }
 
-fn event(kind: Kind, id: &str, time_: Option<Timestamp>, instance: String, detail: &Map<String, Value>) -> Event {
+fn event(kind: Kind, id: &str, time_: Option<Moment>, instance: String, detail: &Map<String, Value>) -> Event {
     let is_action = matches!(kind, Kind::TerminateHook | Kind::LaunchHook);
     let hook = text(detail, "AutoScalingGroupName").zip(text(detail, "LifecycleHookName"));
     Event {
@@ -215,7 +218,7 @@ fn text(object: &Map<String, Value>, key: &str) -> Option<String> {
     object.get(key)?.as_str().map(str::to_owned)
 }
 
-fn time(object: &Map<String, Value>, key: &str) -> Option<Timestamp> {
+fn time(object: &Map<String, Value>, key: &str) -> Option<Moment> {
     text(object, key)?.parse().ok()
 }
 
@@ -228,7 +231,7 @@ mod tests {
     const INSTANCE: &str = "i-0123456789abcdef0";
     const TOKEN: &str = "12345678-1234-1234-1234-123456789012";
 
-    fn instant(text: &str) -> Timestamp {
+    fn instant(text: &str) -> Moment {
         text.parse().unwrap()
     }
 

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
-use jiff::Timestamp;
 use serde_json::Value;
+use sundown::domain::Moment;
 use sundown::sim::{
     aws::{ActionReport, Outcome, State},
     kube::{Entry, Fact, PodRef},
@@ -20,14 +20,14 @@ use super::{
 /// A pod's life.
 pub struct Life {
     pub pod: PodRef,
-    pub bound: Timestamp,
-    pub finished: Option<Timestamp>,
-    pub gone: Option<Timestamp>,
+    pub bound: Moment,
+    pub finished: Option<Moment>,
+    pub gone: Option<Moment>,
 }
 
 /// What is written on a Node from then on.
 pub struct Page {
-    pub at: Timestamp,
+    pub at: Moment,
     pub node: String,
     /// Who wrote it.
     pub by: String,
@@ -43,10 +43,10 @@ pub struct Page {
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline {
     /// Pods are to be gone by then: the end, less its margin.
-    pub at: Timestamp,
+    pub at: Moment,
     /// The drain may be given up then.
-    pub end: Timestamp,
-    pub accepted: Timestamp,
+    pub end: Moment,
+    pub accepted: Moment,
 }
 
 /// How long before its end a drain may be given up: a completion that is sent then still counts.
@@ -54,7 +54,7 @@ const ONE_CALL: Duration = Duration::from_secs(2);
 
 impl Deadline {
     /// Of what ends then and has been known since `start`: a margin is never more than half of the time there is.
-    pub fn of(start: Timestamp, end: Timestamp, margin: Duration, accepted: Timestamp) -> Self {
+    pub fn of(start: Moment, end: Moment, margin: Duration, accepted: Moment) -> Self {
         let half = Duration::try_from(end.duration_since(start)).unwrap_or_default() / 2;
         let at = end - margin.min(half);
         Self { at, end: (end - ONE_CALL).max(at), accepted }
@@ -70,13 +70,13 @@ pub struct Story<'a> {
     pub seen: Vec<Seen>,
     pub written_pages: Vec<Header>,
     /// The interruptions of each instance, from when on they were written down.
-    told: BTreeMap<String, Vec<(Timestamp, Rc<Told>)>>,
+    told: BTreeMap<String, Vec<(Moment, Rc<Told>)>>,
     pages: BTreeMap<String, Vec<Page>>,
-    gone: BTreeMap<String, Vec<Timestamp>>,
-    added: BTreeMap<String, Vec<Timestamp>>,
+    gone: BTreeMap<String, Vec<Moment>>,
+    added: BTreeMap<String, Vec<Moment>>,
     /// From when on a Node is cordoned, or is not.
-    cordons: BTreeMap<String, Vec<(Timestamp, bool)>>,
-    machines_gone: BTreeMap<String, Timestamp>,
+    cordons: BTreeMap<String, Vec<(Moment, bool)>>,
+    machines_gone: BTreeMap<String, Moment>,
 }
 
 impl<'a> Story<'a> {
@@ -105,7 +105,7 @@ impl<'a> Story<'a> {
         story
     }
 
-    fn tell(&mut self, at: Timestamp, by: &str, fact: &Fact, reader: &mut Reader<'_>) {
+    fn tell(&mut self, at: Moment, by: &str, fact: &Fact, reader: &mut Reader<'_>) {
         match fact {
             Fact::Bound(pod) => {
                 self.pods.entry(pod.uid.clone()).or_insert(Life { pod: pod.clone(), bound: at, finished: None, gone: None });
@@ -157,7 +157,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    fn remember(&mut self, instance: &str, at: Timestamp, told: &[Rc<Told>]) {
+    fn remember(&mut self, instance: &str, at: Moment, told: &[Rc<Told>]) {
         let all = self.told.entry(instance.to_owned()).or_default();
         for one in told {
             let same = |other: &Told| (&other.event, &other.hook, other.accepted) == (&one.event, &one.hook, one.accepted);
@@ -168,7 +168,7 @@ impl<'a> Story<'a> {
     }
 
     /// What is written on a Node at a time, that moment included.
-    pub fn page(&self, node: &str, at: Timestamp) -> Option<&Page> {
+    pub fn page(&self, node: &str, at: Moment) -> Option<&Page> {
         self.pages.get(node)?.iter().rev().find(|p| p.at <= at)
     }
 
@@ -178,12 +178,12 @@ impl<'a> Story<'a> {
     }
 
     /// When a Node of this instance was there for the first time.
-    pub fn registered(&self, instance: &str) -> Option<Timestamp> {
+    pub fn registered(&self, instance: &str) -> Option<Moment> {
         self.pages_of(instance).map(|page| page.at).min()
     }
 
     /// Whether the record was open at that moment, or so shortly before that it could not be known better.
-    pub fn was_open(&self, node: &str, at: Timestamp) -> bool {
+    pub fn was_open(&self, node: &str, at: Moment) -> bool {
         let pages = self.pages.get(node).map(Vec::as_slice).unwrap_or_default();
         pages.iter().enumerate().any(|(i, page)| {
             let known_until = pages.get(i + 1).map(|next| next.at + Duration::from_secs(2));
@@ -192,32 +192,32 @@ impl<'a> Story<'a> {
     }
 
     /// What was written on a Node at any time between these two moments, and until when.
-    pub fn pages_between(&self, node: &str, from: Timestamp, to: Timestamp) -> impl Iterator<Item = (&Page, Timestamp)> {
+    pub fn pages_between(&self, node: &str, from: Moment, to: Moment) -> impl Iterator<Item = (&Page, Moment)> {
         let pages = self.pages.get(node).map(Vec::as_slice).unwrap_or_default();
         let until = move |i: usize| pages.get(i + 1).map_or(self.evidence.ended, |next| next.at);
         pages.iter().enumerate().map(move |(i, page)| (page, until(i))).filter(move |(page, until)| page.at <= to && *until >= from)
     }
 
     /// Whether a Node was cordoned at any time between these two moments.
-    pub fn cordoned_between(&self, node: &str, from: Timestamp, to: Timestamp) -> bool {
+    pub fn cordoned_between(&self, node: &str, from: Moment, to: Moment) -> bool {
         let all = self.cordons.get(node).map(Vec::as_slice).unwrap_or_default();
         all.iter().enumerate().any(|(i, (at, is))| *is && *at <= to && all.get(i + 1).is_none_or(|(next, _)| *next >= from))
     }
 
     /// All interruptions that records of this instance held until then.
-    pub fn told(&self, instance: &str, until: Timestamp) -> Vec<Rc<Told>> {
+    pub fn told(&self, instance: &str, until: Moment) -> Vec<Rc<Told>> {
         let all = self.told.get(instance).into_iter().flatten();
         all.filter(|(since, _)| *since <= until).map(|(_, told)| told.clone()).collect()
     }
 
     /// When a record of this instance first held this event.
-    pub fn first_told(&self, instance: &str, event: &str, hook: Option<&(String, String)>) -> Option<Timestamp> {
+    pub fn first_told(&self, instance: &str, event: &str, hook: Option<&(String, String)>) -> Option<Moment> {
         let all = self.told.get(instance).into_iter().flatten();
         all.filter(|(_, told)| told.event == event && told.hook.as_ref() == hook).map(|(since, _)| *since).min()
     }
 
     /// What the last record of this instance holds, on each Node that it has had; and what the one before held, if that was just now.
-    fn told_last(&self, instance: &str, now: Timestamp) -> Vec<Rc<Told>> {
+    fn told_last(&self, instance: &str, now: Moment) -> Vec<Rc<Told>> {
         const KNOWN: Duration = Duration::from_secs(2);
         let mut all: Vec<Rc<Told>> = Vec::new();
         for pages in self.pages.values() {
@@ -234,12 +234,12 @@ impl<'a> Story<'a> {
     }
 
     /// When pods of an instance's node may be forced at the earliest, and its drain given up, as seen at `now`: one for each thing that may rule.
-    pub fn deadlines(&self, instance: &str, now: Timestamp) -> Vec<Deadline> {
+    pub fn deadlines(&self, instance: &str, now: Moment) -> Vec<Deadline> {
         self.deadlines_of(instance, &self.told_last(instance, now), now)
     }
 
     /// The same of these interruptions of the instance alone.
-    pub fn deadlines_of(&self, instance: &str, told: &[Rc<Told>], now: Timestamp) -> Vec<Deadline> {
+    pub fn deadlines_of(&self, instance: &str, told: &[Rc<Told>], now: Moment) -> Vec<Deadline> {
         let terms = &self.evidence.terms;
         let (drain_timeout, margin) = (Duration::from_secs(terms.drain_timeout), terms.margin(""));
         let mut all = Vec::new();
@@ -268,7 +268,7 @@ impl<'a> Story<'a> {
             all.push(Deadline::of(action.started, action.global_end - Duration::from_secs(60), margin, first));
             // The last window that anybody was told was granted, once two thirds of it are over.
             let last = self.told_beats(action).filter(|b| *b <= now).max().unwrap_or_else(|| to_the_second(action.started));
-            let window = |from: Timestamp| Deadline::of(from, from + action.heartbeat_timeout, margin, first);
+            let window = |from: Moment| Deadline::of(from, from + action.heartbeat_timeout, margin, first);
             if now >= last + action.heartbeat_timeout.mul_f64(0.66) {
                 all.push(window(last));
             }
@@ -278,7 +278,7 @@ impl<'a> Story<'a> {
     }
 
     /// The heartbeats of an action whose acceptance was heard of.
-    fn told_beats(&self, action: &ActionReport) -> impl Iterator<Item = Timestamp> {
+    fn told_beats(&self, action: &ActionReport) -> impl Iterator<Item = Moment> {
         let object = format!("{}/{}/{}", action.group, action.hook, action.instance);
         let beats = self.evidence.calls.iter().filter(|c| c.api == "autoscaling:RecordLifecycleActionHeartbeat" && c.outcome == Outcome::Ok);
         let (from, to) = (action.started, action.end.as_ref().map_or(self.evidence.ended, |e| e.at));
@@ -286,12 +286,12 @@ impl<'a> Story<'a> {
     }
 
     /// Pods that count and are on the node at that moment.
-    pub fn left(&self, node: &str, at: Timestamp) -> Vec<&Life> {
+    pub fn left(&self, node: &str, at: Moment) -> Vec<&Life> {
         self.there(node, at).into_iter().filter(|l| !self.came_back(l, at)).collect()
     }
 
     /// The same with those that came back again and again.
-    pub fn there(&self, node: &str, at: Timestamp) -> Vec<&Life> {
+    pub fn there(&self, node: &str, at: Moment) -> Vec<&Life> {
         // What was bound just now nobody could have seen.
         let seen = at - Duration::from_secs(2);
         let there = |l: &&Life| l.pod.node == node && l.bound <= seen && l.gone.is_none_or(|g| g > at) && l.finished.is_none_or(|f| f > at);
@@ -300,7 +300,7 @@ impl<'a> Story<'a> {
 
     /// It is one of more than three pods of its owner that have come to its node since the accept of the drain that was going on: a drain may
     /// leave these alone.
-    pub fn came_back(&self, life: &Life, at: Timestamp) -> bool {
+    pub fn came_back(&self, life: &Life, at: Moment) -> bool {
         let page = self.page(&life.pod.node, life.bound).filter(|page| is_open(page));
         let Some(since) = page.and_then(|page| page.told.iter().map(|t| t.accepted).min()) else { return false };
         let owner = |pod: &PodRef| (pod.namespace.clone(), workload(&pod.name).to_owned(), pod.node.clone());
@@ -309,11 +309,11 @@ impl<'a> Story<'a> {
     }
 
     /// From when to when a node was paused: by itself, or with everything.
-    pub fn pauses(&self, node: &str) -> Vec<(Timestamp, Timestamp)> {
+    pub fn pauses(&self, node: &str) -> Vec<(Moment, Moment)> {
         let pages = self.pages.get(node).map(Vec::as_slice).unwrap_or_default();
         let end = |i: usize| pages.get(i + 1).map_or(self.evidence.ended, |next| next.at);
         // Neighbouring pages with the annotation are one pause.
-        let mut all: Vec<(Timestamp, Timestamp)> = Vec::new();
+        let mut all: Vec<(Moment, Moment)> = Vec::new();
         for (from, to) in pages.iter().enumerate().filter(|(_, p)| p.paused).map(|(i, p)| (p.at, end(i))) {
             match all.last_mut() {
                 Some(last) if last.1 == from => last.1 = to,
@@ -325,44 +325,44 @@ impl<'a> Story<'a> {
     }
 
     /// When the record of an instance was released, if it was.
-    pub fn released(&self, node: &str, instance: &str, from: Timestamp) -> Option<Timestamp> {
+    pub fn released(&self, node: &str, instance: &str, from: Moment) -> Option<Moment> {
         let pages = self.pages.get(node)?.iter().filter(|p| p.at >= from && p.instance == instance);
         pages.filter(|p| p.record.as_ref().is_some_and(|r| !r["released"].is_null())).map(|p| p.at).next()
     }
 
-    pub fn node_gone(&self, node: &str, at: Timestamp) -> bool {
+    pub fn node_gone(&self, node: &str, at: Moment) -> bool {
         self.gone.get(node).is_some_and(|times| times.iter().any(|t| *t <= at))
     }
 
     /// When a Node went before that moment, if it did, and when it registered again, if it did.
-    pub fn went(&self, node: &str, at: Timestamp) -> Option<(Timestamp, Option<Timestamp>)> {
+    pub fn went(&self, node: &str, at: Moment) -> Option<(Moment, Option<Moment>)> {
         let went = *self.gone.get(node)?.iter().rev().find(|t| **t <= at)?;
         Some((went, self.added.get(node).into_iter().flatten().copied().find(|t| *t >= went && *t <= at)))
     }
 
     /// When the Node of an instance went, or became another one's, from that moment on.
-    pub fn left_at(&self, node: &str, instance: &str, from: Timestamp) -> Option<Timestamp> {
+    pub fn left_at(&self, node: &str, instance: &str, from: Moment) -> Option<Moment> {
         let gone = self.gone.get(node).into_iter().flatten().copied();
         let of_others = self.pages.get(node).into_iter().flatten().filter(|page| page.instance != instance).map(|page| page.at);
         gone.chain(of_others).filter(|at| *at >= from).min()
     }
 
     /// The same of a kubelet that is silent: since when, and when it spoke again, if it did.
-    pub fn fell_silent(&self, node: &str, at: Timestamp) -> Option<(Timestamp, Option<Timestamp>)> {
+    pub fn fell_silent(&self, node: &str, at: Moment) -> Option<(Moment, Option<Moment>)> {
         let mut of_it = self.evidence.hands.iter().filter(|(t, n, _)| *t <= at && n == node);
         let (lost, ..) = of_it.clone().rev().find(|(_, _, what)| *what == "lost")?;
         Some((*lost, of_it.find(|(t, _, what)| t >= lost && *what == "back").map(|(t, ..)| *t)))
     }
 
     /// An instance's last change of state was towards its end.
-    pub fn is_ending(&self, instance: &str, at: Timestamp) -> bool {
+    pub fn is_ending(&self, instance: &str, at: Moment) -> bool {
         let last = self.evidence.changes.iter().filter(|c| c.id == instance && c.at <= at).max_by_key(|c| c.at);
         last.is_some_and(|c| matches!(c.state, State::Stopping | State::ShuttingDown | State::Stopped | State::Terminated))
     }
 
     /// The Node's object went, or somebody took its open record away, and no process that saw it lived on. To see it, a process must have
     /// listed the Nodes before.
-    pub fn gone_unwitnessed(&self, node: &str, until: Timestamp) -> bool {
+    pub fn gone_unwitnessed(&self, node: &str, until: Moment) -> bool {
         let pages = self.pages.get(node).map(Vec::as_slice).unwrap_or_default();
         let taken_away = pages.windows(2).filter(|w| is_open(&w[0]) && w[1].record.is_none()).map(|w| &w[1].at);
         let mut times = self.gone.get(node).into_iter().flatten().chain(taken_away).filter(|t| **t <= until);
@@ -375,13 +375,13 @@ impl<'a> Story<'a> {
         times.any(|t| !lists.iter().any(|listed| listed < t))
     }
 
-    pub fn machine_gone(&self, node: &str, at: Timestamp) -> bool {
+    pub fn machine_gone(&self, node: &str, at: Moment) -> bool {
         self.machines_gone.get(node).is_some_and(|t| *t <= at)
     }
 
     /// Somebody deleted the open record of a node twice before that, which ends its drain: the first time may be a mistake. Sundown itself
     /// takes the record of another machine away.
-    pub fn record_deleted_twice(&self, node: &str, at: Timestamp) -> bool {
+    pub fn record_deleted_twice(&self, node: &str, at: Moment) -> bool {
         let (mut was_open, mut deletions) = (false, 0);
         for entry in self.evidence.entries.iter().filter(|e| e.at <= at) {
             let Fact::Annotated { node: of, annotations, .. } = &entry.fact else { continue };
@@ -396,7 +396,7 @@ impl<'a> Story<'a> {
     }
 
     /// Somebody asked before that for the release of the drain that went on then: not before its accept, which takes an older order away.
-    pub fn released_by_hand(&self, node: &str, at: Timestamp) -> bool {
+    pub fn released_by_hand(&self, node: &str, at: Moment) -> bool {
         let pages = self.pages.get(node).map(Vec::as_slice).unwrap_or_default();
         // A released drain may have made room for another one at the same moment.
         let until = |i: usize| pages.get(i + 1).map_or(at, |next| next.at);
@@ -408,14 +408,14 @@ impl<'a> Story<'a> {
         })
     }
 
-    pub fn hand(&self, node: &str, what: &str, at: Timestamp) -> bool {
+    pub fn hand(&self, node: &str, what: &str, at: Moment) -> bool {
         self.evidence.hands.iter().any(|(t, n, w)| *t <= at && n == node && *w == what)
     }
 }
 
 /// Events tell their time in whole seconds.
-fn to_the_second(at: Timestamp) -> Timestamp {
-    Timestamp::from_second(at.as_second()).unwrap_or(at)
+fn to_the_second(at: Moment) -> Moment {
+    Moment::from_second(at.as_second()).unwrap_or(at)
 }
 
 pub fn is_open(page: &Page) -> bool {

@@ -1,13 +1,12 @@
 //! A life in lines of text.
 
-use jiff::Timestamp;
-use sundown::sim::kube::Request;
+use sundown::{domain::Moment, sim::kube::Request};
 
 use super::Evidence;
 
 /// All that happened, in order, for a person who looks for the cause.
 pub fn timeline(evidence: &Evidence) -> String {
-    let mut lines: Vec<(Timestamp, String)> = Vec::new();
+    let mut lines: Vec<(Moment, String)> = Vec::new();
     for entry in &evidence.entries {
         lines.push((entry.at, format!("{}: {:?}", entry.by, entry.fact)));
     }
@@ -41,6 +40,6 @@ pub fn timeline(evidence: &Evidence) -> String {
     }
     lines.retain(|(at, _)| *at >= evidence.begun);
     lines.sort_by_key(|(at, _)| *at);
-    let line = |(at, text): (Timestamp, String)| format!("{:9.3} {text}\n", at.duration_since(evidence.begun).as_secs_f64());
+    let line = |(at, text): (Moment, String)| format!("{:9.3} {text}\n", at.duration_since(evidence.begun).as_secs_f64());
     lines.into_iter().map(line).collect()
 }

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-use sundown::sim::aws::{ActionReport, Call, Outcome};
+use sundown::{
+    domain::Moment,
+    sim::aws::{ActionReport, Call, Outcome},
+};
 
 use super::{leaders::lease_duration, story::Story};
 
@@ -15,7 +17,7 @@ impl Story<'_> {
     /// not know which heartbeats of its predecessor AWS accepted, until AWS accepts one of its own. If its first one fails, it assumes that the
     /// last accepted heartbeat was one interval before its predecessor ended, or that none was accepted since the event, if that is possible.
     /// Only windows count of which two thirds are over.
-    pub fn assumed_windows(&self, action: &ActionReport, now: Timestamp) -> impl Iterator<Item = Timestamp> {
+    pub fn assumed_windows(&self, action: &ActionReport, now: Moment) -> impl Iterator<Item = Moment> {
         let object = format!("{}/{}/{}", action.group, action.hook, action.instance);
         let all = self.evidence.calls.iter().filter(|c| c.api == "autoscaling:RecordLifecycleActionHeartbeat");
         let calls: Vec<&Call> = all.filter(|c| c.object == object && c.at >= action.started && c.at <= now).collect();

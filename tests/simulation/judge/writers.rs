@@ -5,8 +5,8 @@
 //! it could not renew it goes on with them until it sees another holder (docs/adr/0010-heartbeats-go-on-while-nobody-leads.md).
 
 use std::time::Duration;
+use sundown::domain::Moment;
 
-use jiff::Timestamp;
 use sundown::sim::{
     aws::Outcome,
     kube::{Entry, Fact},
@@ -59,7 +59,7 @@ impl Judge<'_> {
     }
 
     /// Only a process that has led sends heartbeats, and it stops when it can see that another one leads.
-    fn heartbeat(&mut self, process: &str, at: Timestamp, object: &str) {
+    fn heartbeat(&mut self, process: &str, at: Moment, object: &str) {
         if !self.leaders.has_held(process, at) {
             self.broken(at, format!("{process} sent a heartbeat for {object} and had never led"));
             return;

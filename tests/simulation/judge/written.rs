@@ -4,9 +4,12 @@
 
 use std::{collections::BTreeMap, rc::Rc};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde_json::Value;
-use sundown::sim::{aws::ActionReport, kube::Request};
+use sundown::{
+    domain::Moment,
+    sim::{aws::ActionReport, kube::Request},
+};
 
 use super::{is_us, sent::Notice};
 
@@ -17,11 +20,11 @@ pub struct Written {
     /// Of a state change.
     pub state: Option<String>,
     pub event: String,
-    pub time: Timestamp,
-    pub accepted: Timestamp,
+    pub time: Moment,
+    pub accepted: Moment,
     pub hook: Option<(String, String)>,
     pub token: Option<String>,
-    pub ends: Option<Timestamp>,
+    pub ends: Option<Moment>,
     pub is_stale: bool,
 }
 
@@ -52,14 +55,14 @@ pub struct Told {
     /// Of a state change.
     pub state: Option<String>,
     pub event: String,
-    pub time: Timestamp,
+    pub time: Moment,
     /// When its message was sent.
-    pub sent: Timestamp,
+    pub sent: Moment,
     /// When the PATCH that wrote it into the record reached the API server.
-    pub accepted: Timestamp,
+    pub accepted: Moment,
     pub hook: Option<(String, String)>,
     pub token: Option<String>,
-    pub ends: Option<Timestamp>,
+    pub ends: Option<Moment>,
     /// It was read late and waited for a proof.
     pub is_stale: bool,
     /// A person wrote it into the record.
@@ -83,7 +86,7 @@ impl Told {
 /// One entry of a record that Sundown wrote.
 pub struct Seen {
     /// When the PATCH had its effect.
-    pub at: Timestamp,
+    pub at: Moment,
     pub by: String,
     pub node: String,
     /// The instance of the Node.
@@ -94,12 +97,12 @@ pub struct Seen {
     /// Which of the events it is; `None`: nobody had sent it by then.
     pub cause: Option<usize>,
     /// When the PATCH that first wrote it came in; `None` where it has no cause.
-    pub accepted: Option<Timestamp>,
+    pub accepted: Option<Moment>,
 }
 
 /// What a record that Sundown wrote says of itself.
 pub struct Header {
-    pub at: Timestamp,
+    pub at: Moment,
     pub by: String,
     pub node: String,
     /// The instance of the Node.
@@ -107,9 +110,9 @@ pub struct Header {
     /// The instance that an open record names.
     pub names: Option<String>,
     /// When it says that it was released, by the clock of the world, where the record before did not.
-    pub released: Option<Timestamp>,
+    pub released: Option<Moment>,
     /// When its PATCH came in.
-    pub came_in: Timestamp,
+    pub came_in: Moment,
 }
 
 /// Instance, event, hook and token.
@@ -132,17 +135,17 @@ pub struct Reader<'a> {
     /// What the last record of a Node held.
     last: BTreeMap<String, Vec<Read>>,
     /// When an entry came into a record that did not have it.
-    appeared: BTreeMap<Key, Vec<Timestamp>>,
+    appeared: BTreeMap<Key, Vec<Moment>>,
     /// What people wrote into records.
     made_up: BTreeMap<Key, Told>,
     pub seen: Vec<Seen>,
     pub headers: Vec<Header>,
-    released: BTreeMap<String, Option<Timestamp>>,
+    released: BTreeMap<String, Option<Moment>>,
 }
 
 /// A record as it was written on a Node.
 pub struct Writing<'p> {
-    pub at: Timestamp,
+    pub at: Moment,
     pub by: &'p str,
     pub node: &'p str,
     pub instance: &'p str,
@@ -185,10 +188,10 @@ impl<'a> Reader<'a> {
         told
     }
 
-    fn header(&mut self, page: &Writing<'_>, came_in: Timestamp) {
+    fn header(&mut self, page: &Writing<'_>, came_in: Moment) {
         let record = page.record.unwrap_or(&Value::Null);
         let ahead = self.ahead(page.at);
-        let released = record["released"]["at"].as_str().and_then(|t| t.parse::<Timestamp>().ok()).map(|t| t - ahead);
+        let released = record["released"]["at"].as_str().and_then(|t| t.parse::<Moment>().ok()).map(|t| t - ahead);
         let before = self.released.insert(page.node.to_owned(), released).flatten();
         let is_open = page.record.is_some() && record["released"].is_null();
         let names = record["instance"].as_str().filter(|_| is_open && !page.instance.is_empty());
@@ -206,11 +209,11 @@ impl<'a> Reader<'a> {
     }
 
     /// By how much AWS's clock is ahead.
-    fn ahead(&self, at: Timestamp) -> SignedDuration {
+    fn ahead(&self, at: Moment) -> SignedDuration {
         self.notices.iter().rev().find(|n| n.sent <= at).or(self.notices.first()).map(|n| n.ahead).unwrap_or_default()
     }
 
-    fn entry(&mut self, written: Written, last: &[Read], page: &Writing<'_>, came_in: Timestamp) -> Read {
+    fn entry(&mut self, written: Written, last: &[Read], page: &Writing<'_>, came_in: Moment) -> Read {
         let key: Key = (page.instance.to_owned(), written.event.clone(), written.hook.clone(), written.token.clone());
         let known = last.iter().find(|read| read.key == key);
         if let Some(same) = known.filter(|known| known.written == written) {
@@ -256,17 +259,17 @@ impl<'a> Reader<'a> {
 
     /// The journal's time of the accept. A record that was deleted and is written back keeps the
     /// time of its accept: of all times at which the entry appeared, the one that it says counts.
-    fn accepted(&mut self, key: &Key, written: &Written, cause: usize, came_in: Timestamp) -> Timestamp {
+    fn accepted(&mut self, key: &Key, written: &Written, cause: usize, came_in: Moment) -> Moment {
         let times = self.appeared.entry(key.clone()).or_default();
         times.push(came_in);
         let says = written.accepted - self.notices[cause].ahead;
-        let off = |t: &Timestamp| t.duration_since(says).abs();
+        let off = |t: &Moment| t.duration_since(says).abs();
         times.iter().copied().min_by_key(off).unwrap_or(came_in)
     }
 
     /// When the PATCH came in that had its effect then: one that was answered then, after its effect. Where there is none, its answer was
     /// late or lost, and it had its effect as it came in.
-    fn came_in(&mut self, page: &Writing<'_>) -> Timestamp {
+    fn came_in(&mut self, page: &Writing<'_>) -> Moment {
         let is_of_page = |(key, _): &(&(&str, &str), _)| **key == (page.by, page.node);
         let Some((_, all)) = self.patches.iter_mut().find(is_of_page) else { return page.at };
         let answered = all.iter().position(|r| r.at <= page.at && r.status == 200 && r.answered == Some(page.at));
@@ -278,7 +281,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Told {
-    fn of(notice: &Notice, written: &Written, accepted: Timestamp) -> Self {
+    fn of(notice: &Notice, written: &Written, accepted: Moment) -> Self {
         let event = &notice.event;
         Self {
             kind: event.kind.name().to_owned(),
@@ -317,7 +320,7 @@ impl Notice {
     /// What the entry says otherwise than the event, in words.
     pub fn differs(&self, written: &Written) -> Vec<String> {
         let event = &self.event;
-        let millis = |t: Timestamp| t.as_millisecond();
+        let millis = |t: Moment| t.as_millisecond();
         let hook = |hook: &Option<(String, String)>| hook.as_ref().map(|(group, hook)| format!("{group}/{hook}"));
         let text = |t: &Option<String>| t.clone().unwrap_or_default();
         let facts = [

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use sundown::{
-    domain::{Moment, MomentExt},
+    domain::Moment,
     sim::{
         WorldSettings,
         aws::{EventKind, GroupSpec, HookResult, HookSpec, InstanceSpec, QueueSettings, Redrive, Rule, State},

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde_json::{Value, json};
+use sundown::domain::Moment;
 use sundown::sim::{
     aws::{Fault as AwsFault, FaultRule, HealthNotice, HookResult, How},
     kube::{EvictionVerdict, Fault, Match, PodState, Rule, RuleId},
@@ -184,7 +185,7 @@ impl Play<'_> {
 }
 
 /// As `sundown send-test` sends it.
-fn test(instance: &str, time: Timestamp, is_real: bool, is_spot: bool) -> String {
+fn test(instance: &str, time: Moment, is_real: bool, is_spot: bool) -> String {
     let mut body: Value = serde_json::from_str(&old_notice(instance, time)).unwrap();
     (body["id"], body["source"]) = (json!(format!("test-{}", time.as_millisecond())), json!("sundown.test"));
     if !is_spot {

@@ -2,9 +2,8 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
-use sundown::sim::aws::State;
+use sundown::{domain::Moment, sim::aws::State};
 
 use super::{
     plan::Act,
@@ -142,7 +141,7 @@ pub(super) fn record(node: &Value) -> Option<Value> {
     serde_json::from_str(node["metadata"]["annotations"]["sundown.dev/record"].as_str()?).ok()
 }
 
-pub(super) fn old_notice(instance: &str, time: Timestamp) -> String {
+pub(super) fn old_notice(instance: &str, time: Moment) -> String {
     json!({
         "version": "0", "id": format!("old-{}", time.as_second()), "detail-type": "EC2 Spot Instance Interruption Warning", "source": "aws.ec2",
         "account": "123456789012", "time": time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(), "region": "eu-west-1",

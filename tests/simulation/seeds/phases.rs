@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
 use serde_json::Value;
-use sundown::sim::kube::{Fact, PodRef};
+use sundown::{
+    domain::Moment,
+    sim::kube::{Fact, PodRef},
+};
 
 use crate::judge::Evidence;
 
@@ -43,7 +45,7 @@ impl Phase {
 
 /// From when to when each phase held, its end excluded.
 #[derive(Debug, Default)]
-pub struct Phases(Vec<(Phase, Timestamp, Timestamp)>);
+pub struct Phases(Vec<(Phase, Moment, Moment)>);
 
 /// What the annotation on a Node says about its drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,15 +65,15 @@ impl Record {
 #[derive(Debug)]
 struct Drain {
     record: Record,
-    since: Timestamp,
+    since: Moment,
     /// Pods that were asked to go and have not gone.
     leaving: BTreeSet<String>,
     /// When the last of them went.
-    emptied: Timestamp,
+    emptied: Moment,
 }
 
 impl Drain {
-    fn new(record: Record, since: Timestamp) -> Self {
+    fn new(record: Record, since: Moment) -> Self {
         Self { record, since, leaving: BTreeSet::new(), emptied: since }
     }
 }
@@ -114,11 +116,11 @@ impl Phases {
         phases
     }
 
-    fn add(&mut self, phase: Phase, from: Timestamp, to: Timestamp) {
+    fn add(&mut self, phase: Phase, from: Moment, to: Moment) {
         self.0.push((phase, from, to));
     }
 
-    fn end(&mut self, drain: Option<Drain>, at: Timestamp) {
+    fn end(&mut self, drain: Option<Drain>, at: Moment) {
         let Some(Drain { record, since, leaving, emptied }) = drain else { return };
         if record == Record::Released {
             return self.add(Phase::Ended, since, at);
@@ -129,8 +131,8 @@ impl Phases {
     }
 
     /// The phases that held at this moment, without the message that something sends just then.
-    pub fn at(&self, at: Timestamp) -> BTreeSet<Phase> {
-        let begun = |phase: Phase, from: Timestamp| from < at || (from == at && phase != Phase::Message);
+    pub fn at(&self, at: Moment) -> BTreeSet<Phase> {
+        let begun = |phase: Phase, from: Moment| from < at || (from == at && phase != Phase::Message);
         let held = self.0.iter().filter(|(phase, from, to)| begun(*phase, *from) && at < *to);
         let mut all: BTreeSet<Phase> = held.map(|(phase, ..)| *phase).collect();
         if all.iter().all(|phase| *phase == Phase::Ended) {
@@ -148,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_life_is_in_the_first_or_the_last_phase_only_where_nothing_goes_on() {
-        let at = |second| Timestamp::from_second(second).unwrap();
+        let at = |second| Moment::from_second(second).unwrap();
         let interval = |phase, from, to| (phase, at(from), at(to));
         let phases = Phases(vec![
             interval(Message, 10, 20),

@@ -6,8 +6,9 @@ use std::{
     time::Duration,
 };
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde_json::json;
+use sundown::domain::Moment;
 use sundown::sim::{
     Passage, Tripwire, WorldSettings,
     aws::{Call, FaultRule, How, InstanceChange, QueueSettings, SpotAction, State},
@@ -50,14 +51,14 @@ pub(super) struct Play<'a> {
     /// Those that were told to stop.
     parting: Vec<JoinHandle<()>>,
     pub(super) starts: usize,
-    todo: BTreeMap<(Timestamp, usize), Todo>,
+    todo: BTreeMap<(Moment, usize), Todo>,
     count: usize,
     changed: UnboundedReceiver<InstanceChange>,
-    pub(super) leases_deleted: Vec<Timestamp>,
+    pub(super) leases_deleted: Vec<Moment>,
     pub(super) evidence: Evidence,
     pub(super) tripwire: Tripwire,
     /// When the process that the plan kills has died, and whose replica's next one has not been ordered.
-    pub(super) death: Arc<Mutex<Option<(usize, Timestamp)>>>,
+    pub(super) death: Arc<Mutex<Option<(usize, Moment)>>>,
 }
 
 /// The longest that a run may take to come to rest.
@@ -138,11 +139,11 @@ pub async fn play_and_count(plan: &Plan) -> (Evidence, Vec<Passage>) {
 }
 
 impl Play<'_> {
-    pub(super) fn now(&self) -> Timestamp {
+    pub(super) fn now(&self) -> Moment {
         self.stage.clock.now()
     }
 
-    pub(super) fn then(&mut self, at: Timestamp, todo: Todo) {
+    pub(super) fn then(&mut self, at: Moment, todo: Todo) {
         self.count += 1;
         self.todo.insert((at, self.count), todo);
     }

@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use jiff::{SignedDuration, Timestamp};
-use sundown::controller::Clock;
+use jiff::SignedDuration;
+use sundown::{controller::Clock, domain::Moment};
 
 use super::play::{Play, Todo};
 
@@ -47,7 +47,7 @@ impl Play<'_> {
         node.filter(|_| self.plan.on_nodes)
     }
 
-    pub(super) fn end_life(&mut self, replica: usize, at: Timestamp) {
+    pub(super) fn end_life(&mut self, replica: usize, at: Moment) {
         // A process is named by its replica and by how many have started before it.
         for (i, (_, _, end)) in self.evidence.lives.iter_mut().enumerate().filter(|(_, (r, _, end))| *r == replica && end.is_none()) {
             *end = Some(at);

@@ -2,13 +2,10 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use sundown::{
-    domain::MomentExt as _,
-    sim::{
-        WorldSettings,
-        aws::{Disorder, SpotAction, State},
-        kube::{Fact, Fault, Match, Rule, Workload},
-    },
+use sundown::sim::{
+    WorldSettings,
+    aws::{Disorder, SpotAction, State},
+    kube::{Fact, Fault, Match, Rule, Workload},
 };
 
 use super::{hook, s};

@@ -2,7 +2,7 @@
 
 use sundown::{
     controller::Clock,
-    domain::{Moment, MomentExt},
+    domain::Moment,
     sim::kube::{Entry, Fact, PodShape, PodSpec},
 };
 

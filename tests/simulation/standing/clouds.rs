@@ -2,12 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sundown::{
-    domain::MomentExt,
-    sim::{
-        aws::{Fault as AwsFault, FaultRule, HookResult, How, QueueSettings, Verdict},
-        kube::{Away, Fault, Match, Rule},
-    },
+use sundown::sim::{
+    aws::{Fault as AwsFault, FaultRule, HookResult, How, QueueSettings, Verdict},
+    kube::{Away, Fault, Match, Rule},
 };
 
 use super::{gaps, s};

@@ -1,11 +1,8 @@
 //! Deadlines: what a drain is held to, when it is known, and from when it counts.
 
-use sundown::{
-    domain::MomentExt,
-    sim::{
-        aws::{Fault as AwsFault, FaultRule, How},
-        kube::{BudgetSpec, Fact, Fault, Match, PodShape, PodSpec, Rule},
-    },
+use sundown::sim::{
+    aws::{Fault as AwsFault, FaultRule, How},
+    kube::{BudgetSpec, Fact, Fault, Match, PodShape, PodSpec, Rule},
 };
 
 use super::{gaps, hook, s};

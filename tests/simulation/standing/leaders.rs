@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sundown::{
-    domain::{Moment, MomentExt},
+    domain::Moment,
     sim::{
         aws::Outcome,
         kube::{Fact, Fault, Match, PodShape, PodSpec, Rule, Workload},

@@ -21,7 +21,7 @@ mod takeovers;
 use std::time::Duration;
 
 use sundown::{
-    domain::{Moment, MomentExt},
+    domain::Moment,
     sim::{
         aws::{ActionReport, GroupSpec, HookResult, HookSpec, Verdict},
         kube::{BudgetSpec, PodShape, PodSpec},

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sundown::{
-    domain::{Moment, MomentExt},
+    domain::Moment,
     sim::aws::{Fault as AwsFault, FaultRule, How},
 };
 

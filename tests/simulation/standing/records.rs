@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use sundown::{
-    domain::{Moment, MomentExt},
+    domain::Moment,
     sim::aws::{Fault as AwsFault, FaultRule, HookResult, HookSpec, How},
 };
 

@@ -1,7 +1,7 @@
 //! The API server away, or out of one replica's reach: nobody writes who may not lead, and no hook is lost.
 
 use sundown::{
-    domain::{Moment, MomentExt},
+    domain::Moment,
     sim::kube::{Away, Fault, Match, Rule},
 };
 

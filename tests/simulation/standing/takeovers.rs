@@ -1,10 +1,7 @@
 //! A leader that begins with an index whose watch has been dead without a sign of it.
 
 use serde_json::Value;
-use sundown::{
-    domain::MomentExt,
-    sim::kube::{Fact, Fault, Match, PodShape, PodSpec, Rule},
-};
+use sundown::sim::kube::{Fact, Fault, Match, PodShape, PodSpec, Rule};
 
 use super::{hook, leaders::follow, s};
 use crate::{

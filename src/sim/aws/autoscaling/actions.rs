@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{HookResult, HookSpec, Transition};
 use crate::{
-    domain::{Moment, MomentExt},
+    domain::Moment,
     sim::aws::{
         journal::{ActionEnd, ActionReport, Verdict},
         state::{State, Timer},

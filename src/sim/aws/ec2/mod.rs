@@ -12,7 +12,7 @@ use super::{
     instance::{Instance, InstanceChange, InstanceSpec, State as InstanceState},
     state::{State, Timer},
 };
-use crate::domain::{Moment, MomentExt};
+use crate::domain::Moment;
 
 /// From `shutting-down` to `terminated`, and from `stopping` to `stopped`.
 const SHUTDOWN: Duration = Duration::from_secs(20);

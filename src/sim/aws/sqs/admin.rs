@@ -11,7 +11,7 @@ use super::{
     wire::{find, no_such_queue, queue_name, read},
 };
 use crate::{
-    domain::{Moment, MomentExt},
+    domain::Moment,
     sim::aws::{
         answer::{ApiError, Asked},
         state::State,

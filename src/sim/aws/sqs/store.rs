@@ -11,10 +11,7 @@ use md5::{Digest, Md5};
 use tokio::sync::Notify;
 
 use super::{MessageView, QueueSettings, QueueView};
-use crate::{
-    domain::{Moment, MomentExt},
-    sim::aws::faults::Disorder,
-};
+use crate::{domain::Moment, sim::aws::faults::Disorder};
 
 /// No message can be kept from view for longer than this, counted from its very first receive: the strict reading of "12 hours from when SQS
 /// first receives the ReceiveMessage request" (SQS developer guide, "Visibility timeout").

@@ -12,7 +12,7 @@ fn end(evidence: &mut Evidence) -> &mut ActionEnd {
 }
 
 /// A hook that was completed twenty seconds after the first eviction, with a pod left and long before its deadline.
-async fn hasty() -> (Evidence, Timestamp, String) {
+async fn hasty() -> (Evidence, Moment, String) {
     let mut evidence = overdue().await;
     let at = when(&evidence, |f| matches!(f, Fact::Evicted { .. })) + s(20);
     end(&mut evidence).at = at;
@@ -115,7 +115,7 @@ async fn a_pod_that_came_back_too_seldom_is_waited_for() {
     let Fact::Bound(pod) = last.fact.clone() else { panic!() };
     insert(&mut evidence, at - s(5), &last.by, last.fact);
     let accepted = accepted(&evidence);
-    let with = |times: u64, from: Timestamp| {
+    let with = |times: u64, from: Moment| {
         let mut evidence = evidence.clone();
         for n in 0..times {
             let earlier = PodRef { uid: format!("earlier-{n}"), ..pod.clone() };
@@ -191,7 +191,7 @@ async fn a_hook_is_late_from_its_event_on_and_not_from_its_accept() {
     evidence.entries.retain(|e| !pods(&e.fact));
     end(&mut evidence).at = at + s(6);
     keeps(&judge(&evidence), LATE, "a node counts as empty after five seconds");
-    evidence.actions[0].started -= s(20);
+    evidence.actions[0].started = evidence.actions[0].started - s(20);
     keeps(&judge(&evidence), LATE, "nobody led then");
     led_from_the_beginning(&mut evidence);
     breaks(&judge(&evidence), LATE);

@@ -151,8 +151,8 @@ async fn a_drain_for_a_notice_that_is_minutes_old_is_seen() {
     edit_first(&mut evidence, |entry| entry["time"] = json!(sent));
     breaks(&judge(&evidence), OLD);
     let (id, _) = node_of(&evidence);
-    let change = |state: State, at: Timestamp| InstanceChange { id: id.clone(), state, at };
-    let ending = |at: Timestamp| doctored(&evidence, |e| e.changes.push(change(State::ShuttingDown, at)));
+    let change = |state: State, at: Moment| InstanceChange { id: id.clone(), state, at };
+    let ending = |at: Moment| doctored(&evidence, |e| e.changes.push(change(State::ShuttingDown, at)));
     breaks(&ending(at + s(1)), OLD);
     keeps(&ending(at - s(1)), OLD, "EC2 said that it ends");
     let stopped_and_started = |e: &mut Evidence| e.changes.extend([change(State::Stopping, at - s(9)), change(State::Running, at - s(1))]);
@@ -204,7 +204,7 @@ async fn a_record_that_names_another_instance_or_another_time_of_its_release_is_
     let released = |seconds: i64, failing: &str| {
         doctored(&evidence, |e| {
             edit_records(e, |record| {
-                let at = record["released"]["at"].as_str().and_then(|t| t.parse::<Timestamp>().ok());
+                let at = record["released"]["at"].as_str().and_then(|t| t.parse::<Moment>().ok());
                 let at = at.map(|at| at + jiff::SignedDuration::from_secs(seconds));
                 at.into_iter().for_each(|at| record["released"]["at"] = json!(at.to_string()));
             });
@@ -229,7 +229,7 @@ async fn an_old_notice_that_is_accepted_once_more_is_seen_and_a_record_that_is_w
     let written = evidence.entries.iter().find(is_record).unwrap().clone();
     let patch = evidence.requests.iter().rev().find(|r| r.resource == "nodes" && r.verb == "patch").unwrap().clone();
     evidence.requests.push(Request { at, answered: Some(at), ended: Some(at), ..patch });
-    let again = |says: Timestamp| {
+    let again = |says: Moment| {
         let mut evidence = evidence.clone();
         let Fact::Annotated { node, provider_id, mut annotations } = written.fact.clone() else { panic!() };
         let mut record: Value = serde_json::from_str(&annotations["sundown.dev/record"]).unwrap();

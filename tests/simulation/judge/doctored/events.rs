@@ -92,7 +92,7 @@ async fn a_thing_that_happens_without_its_event_is_seen() {
     breaks(&judge(&without(&hooked, "InterruptionAccepted")), "InterruptionAccepted of ip-");
     let completed = without(&hooked, "LifecycleCompleted");
     breaks(&judge(&completed), "LifecycleCompleted of ip-");
-    let uncordoned = |at: Timestamp| {
+    let uncordoned = |at: Moment| {
         let mut evidence = hooked.clone();
         let mut before = evidence.entries.iter().rev().filter(|e| e.at <= at).map(|e| &e.fact);
         let state = before.find_map(|fact| if let Fact::NodeChanged(state) = fact { Some(state.clone()) } else { None }).unwrap();

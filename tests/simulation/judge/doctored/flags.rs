@@ -36,7 +36,8 @@ async fn a_drain_that_is_given_up_when_its_pods_were_to_be_gone_is_seen() {
     const EARLY: &str = "was completed before";
     let mut evidence = overdue().await;
     keeps(&judge(&evidence), EARLY, "at its end");
-    evidence.actions[0].end.as_mut().unwrap().at -= s(5);
+    let end = evidence.actions[0].end.as_mut().unwrap();
+    end.at = end.at - s(5);
     breaks(&judge(&evidence), EARLY);
 }
 

@@ -10,12 +10,12 @@ fn later(evidence: &Evidence, seconds: u64) -> Evidence {
     let from = accepted(&evidence);
     let entries = evidence.entries.iter_mut().map(|e| &mut e.at);
     let deletions = evidence.messages.iter_mut().filter_map(|m| m.deleted.as_mut());
-    entries.chain(deletions).chain([&mut evidence.ended]).filter(|at| **at >= from).for_each(|at| *at += s(seconds));
+    entries.chain(deletions).chain([&mut evidence.ended]).filter(|at| **at >= from).for_each(|at| *at = *at + s(seconds));
     evidence
 }
 
 /// When the first interruption was sent, and its kind.
-fn sent(evidence: &Evidence) -> (Timestamp, &'static str) {
+fn sent(evidence: &Evidence) -> (Moment, &'static str) {
     let judge = Judge::of(evidence);
     let all = judge.story.notices.iter().filter(|n| n.event.is_interruption());
     all.map(|n| (n.sent, n.event.kind.name())).min().unwrap()
@@ -69,7 +69,7 @@ async fn an_interruption_that_nobody_accepts_is_seen() {
 async fn an_interruption_of_a_node_that_registered_again_before_is_waited_for() {
     let evidence = never().await;
     let (from, node) = (evidence.messages.last().unwrap().at, node_of(&evidence).1);
-    let with = |gone: Timestamp, added: Option<Timestamp>| {
+    let with = |gone: Moment, added: Option<Moment>| {
         let mut evidence = evidence.clone();
         insert(&mut evidence, gone, "<test>", Fact::NodeGone(node.clone()));
         added.into_iter().for_each(|at| insert(&mut evidence, at, "<test>", Fact::NodeAdded(node.clone())));

@@ -5,7 +5,7 @@ use sundown::sim::kube::Request;
 use super::*;
 
 /// The run of a drain, with this many evictions (and deletions) of one workload each, all sent at one moment.
-async fn sent(evictions: usize, deletions: usize, ends: impl Fn(Timestamp) -> Option<Timestamp>) -> Evidence {
+async fn sent(evictions: usize, deletions: usize, ends: impl Fn(Moment) -> Option<Moment>) -> Evidence {
     let mut evidence = hooked().await;
     let first = evidence.requests.iter().find(|r| r.subresource == "eviction").unwrap().clone();
     for i in 0..evictions + deletions {
@@ -29,7 +29,7 @@ fn flagged(mut evidence: Evidence, flag: &str) -> Evidence {
 #[tokio::test(start_paused = true)]
 async fn more_evictions_in_flight_than_the_flag_allows_are_seen() {
     const TOO_MANY: &str = "in flight that are answered: --max-evictions is";
-    let at_once = |at: Timestamp| Some(at + Duration::from_millis(300));
+    let at_once = |at: Moment| Some(at + Duration::from_millis(300));
     let evidence = sent(32, 8, at_once).await;
     assert_eq!(Judge::of(&evidence).limits(), 40);
     keeps(&judge(&evidence), TOO_MANY, "as many as it may");
@@ -45,7 +45,7 @@ async fn evictions_that_nobody_answers_do_not_count_until_there_are_twice_as_man
     let mut evidence = sent(64, 0, never).await;
     // The first waited for more than a second when the others were sent.
     let first = evidence.requests.iter().position(|r| r.name == "web-1-x").unwrap();
-    evidence.requests[first].at -= s(2);
+    evidence.requests[first].at = evidence.requests[first].at - s(2);
     evidence.requests.sort_by_key(|r| r.at);
     keeps(&judge(&evidence), TOO_MANY, "no lane of theirs had an answer");
     let last = evidence.requests.iter().rev().find(|r| r.name == "web-9-x").unwrap().clone();

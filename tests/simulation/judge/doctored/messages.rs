@@ -7,7 +7,7 @@ use super::*;
 const LOST: &str = "before its intent was durable";
 
 /// A spot notice of this age was deleted then.
-fn notice(evidence: &mut Evidence, age: u64, at: Timestamp) {
+fn notice(evidence: &mut Evidence, age: u64, at: Moment) {
     let (instance, _) = node_of(evidence);
     let time = (at - s(age)).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let body = json!({
@@ -35,7 +35,7 @@ async fn a_message_of_a_later_action_of_a_hook_that_the_record_names_is_not_dura
 }
 
 /// What the last record of the only node said from then on.
-fn released(evidence: &Evidence) -> Timestamp {
+fn released(evidence: &Evidence) -> Moment {
     when(
         evidence,
         |f| matches!(f, Fact::Annotated { annotations, .. } if annotations.get("sundown.dev/record").is_some_and(|r| r.contains("\"released\":{"))),
@@ -112,7 +112,7 @@ async fn a_notice_for_a_node_that_was_put_back_and_that_is_dropped_is_seen() {
 }
 
 /// A state-change notification of this age was deleted then.
-fn state_change(evidence: &mut Evidence, state: &str, age: u64, at: Timestamp) {
+fn state_change(evidence: &mut Evidence, state: &str, age: u64, at: Moment) {
     let (instance, _) = node_of(evidence);
     let time = (at - s(age)).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let body = json!({

@@ -27,14 +27,14 @@ fn with(evidence: &Evidence, change: impl Fn(&mut NodeState)) -> Vec<String> {
 }
 
 /// The last state of the only Node, with this change, written then.
-fn then(evidence: &mut Evidence, at: Timestamp, by: &str, change: impl Fn(&mut NodeState)) {
+fn then(evidence: &mut Evidence, at: Moment, by: &str, change: impl Fn(&mut NodeState)) {
     let mut before = evidence.entries.iter_mut().filter(|e| e.at <= at).filter_map(state);
     let mut new = before.next_back().unwrap().clone();
     change(&mut new);
     insert(evidence, at, by, Fact::NodeChanged(Box::new(new)));
 }
 
-fn accepted(evidence: &Evidence) -> Timestamp {
+fn accepted(evidence: &Evidence) -> Moment {
     when(evidence, |f| matches!(f, Fact::NodeChanged(state) if open_record(state).is_some()))
 }
 

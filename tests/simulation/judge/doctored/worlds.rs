@@ -72,7 +72,7 @@ async fn a_hook_that_times_out_while_nobody_leads_is_excused_only_after_the_time
 async fn pods_that_are_asked_late_are_excused_by_a_webhook_that_does_not_answer_others() {
     let mut evidence = terminated().await;
     let is_removal = |r: &sundown::sim::kube::Request| r.subresource == "eviction" || (r.verb == "delete" && r.resource == "pods");
-    evidence.requests.iter_mut().filter(|r| is_removal(r)).for_each(|r| r.at += s(12));
+    evidence.requests.iter_mut().filter(|r| is_removal(r)).for_each(|r| r.at = r.at + s(12));
     let goes = |fact: &Fact| matches!(fact, Fact::Evicted { .. } | Fact::Deleted { .. } | Fact::PodFinished(_) | Fact::PodGone(_));
     evidence.entries.retain(|e| !goes(&e.fact));
     breaks(&judge(&evidence), "nobody asked");
@@ -84,7 +84,7 @@ async fn pods_that_are_asked_late_are_excused_by_a_webhook_that_does_not_answer_
 async fn the_grace_of_a_pod_is_measured_when_its_request_was_sent() {
     let mut evidence = reclaimed().await;
     let forced = evidence.entries.iter_mut().find(|e| matches!(e.fact, Fact::Deleted { .. }) && e.by.starts_with("sundown")).unwrap();
-    forced.at += s(10);
+    forced.at = forced.at + s(10);
     let late = forced.at;
     breaks(&judge(&evidence), "quorum-0 got a grace of");
     evidence.requests.iter_mut().filter(|r| r.verb == "delete").for_each(|r| r.answered = Some(late));

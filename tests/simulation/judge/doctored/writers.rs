@@ -12,7 +12,7 @@ const OTHER: &str = "sundown-1";
 const BEAT: &str = "autoscaling:RecordLifecycleActionHeartbeat";
 
 /// From then on another process holds the Lease.
-fn taken_over(evidence: &Evidence, at: Timestamp, holder: &str, by: &str) -> Evidence {
+fn taken_over(evidence: &Evidence, at: Moment, holder: &str, by: &str) -> Evidence {
     let mut evidence = evidence.clone();
     insert(&mut evidence, at, by, Fact::LeaseHeld { lease: "sundown".to_owned(), holder: holder.to_owned() });
     evidence
@@ -59,7 +59,7 @@ async fn a_heartbeat_of_a_process_that_does_not_lead_is_seen_unless_it_led_and_c
     let evidence = hooked().await;
     let (instance, _) = node_of(&evidence);
     let end = evidence.actions[0].end.as_ref().unwrap().at;
-    let beat = |by: &str, at: Timestamp, from: &Evidence| {
+    let beat = |by: &str, at: Moment, from: &Evidence| {
         let mut evidence = from.clone();
         let object = format!("asg/drain/{instance}");
         evidence.calls.push(Call { at, api: BEAT.to_owned(), object, by: by.to_owned(), outcome: Outcome::Ok });
