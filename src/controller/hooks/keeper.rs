@@ -90,7 +90,8 @@ impl Keeper {
         }
     }
 
-    pub(super) async fn keep(mut self) {
+    /// By reference: a future that is given a value keeps room for it twice.
+    pub(super) async fn keep(&mut self) {
         let mut describe_at = Some(self.standing.clock.now());
         let mut backoff = Backoff::up_to(seconds(20));
         let far = Moment::MAX;
