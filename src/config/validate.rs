@@ -245,7 +245,7 @@ fn standing(args: &RunArgs, environment: Environment<'_>) -> Result<StandingConf
     let own = |flag: &Option<String>, variable| given(flag.clone()).or_else(|| given(environment(variable)));
     let node = own(&s.node_name, "NODE_NAME").map(NodeName::from);
     let pod = match (own(&s.pod_name, "POD_NAME"), own(&s.pod_namespace, "POD_NAMESPACE")) {
-        (Some(name), Some(namespace)) => Some(PodKey { namespace, name }),
+        (Some(name), Some(namespace)) => Some(PodKey { namespace: namespace.into(), name }),
         (Some(name), None) => {
             let remedy = format!("the pod `{name}` is found by name and namespace; set POD_NAMESPACE from the field metadata.namespace");
             return Err(ConfigError::new("pod-namespace", None, remedy));

@@ -40,6 +40,6 @@ impl Budget {
     /// It counts this pod.
     #[must_use]
     pub fn selects(&self, pod: &Pod) -> bool {
-        self.key.namespace == pod.key.namespace && self.selector.as_ref().is_some_and(|s| s.selects(&pod.labels))
+        *self.key.namespace == *pod.key.namespace && self.selector.as_ref().is_some_and(|s| s.selects(&pod.labels))
     }
 }

@@ -1,6 +1,6 @@
 //! Pods, as far as Sundown looks at them.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{Labels, Moment, NodeName};
 
@@ -12,8 +12,8 @@ super::hook::name!(
 /// Namespace and name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodKey {
-    /// The namespace.
-    pub namespace: String,
+    /// The namespace. Pods of one node share the text.
+    pub namespace: Arc<str>,
     /// The name.
     pub name: String,
 }

@@ -60,7 +60,7 @@ pub(super) struct Comebacks(BTreeMap<OwnerKey, Seen>);
 impl Comebacks {
     /// The owner by which a pod's predecessors are known; `None`: nobody would put it back.
     pub(super) fn key(pod: &Pod) -> Option<OwnerKey> {
-        pod.owner.as_ref().map(|owner| (pod.key.namespace.clone(), (**owner).clone()))
+        pod.owner.as_ref().map(|owner| (pod.key.namespace.to_string(), (**owner).clone()))
     }
 
     /// A pod came that was not seen before.

@@ -240,8 +240,7 @@ impl Dispatcher {
             let place = self.nodes.entry(node.clone()).or_default();
             place.pods.insert(uid.clone());
             place.join(&lane);
-            let namespace = self.namespace(&pod.key.namespace);
-            self.namespaces.entry(namespace).or_default().insert(uid.clone());
+            self.namespaces.entry(pod.key.namespace.clone()).or_default().insert(uid.clone());
             let state = if under_way { State::UnderWay } else { State::Ready };
             self.pods.insert(uid.clone(), Wanted { node, pod, by, lane, state, tries: 0, again: under_way, soon: None });
             self.enter_queue(&uid);
@@ -275,7 +274,7 @@ impl Dispatcher {
             node.pods.remove(uid);
             node.leave(&wanted.lane);
         }
-        let namespace = wanted.pod.key.namespace.as_str();
+        let namespace = &wanted.pod.key.namespace;
         if let Some(pods) = self.namespaces.get_mut(namespace) {
             pods.remove(uid);
             if pods.is_empty() {
@@ -386,22 +385,17 @@ impl Dispatcher {
 
     // ---- budgets ----
 
-    /// A namespace's name, of which all that need it share one.
-    fn namespace(&self, name: &str) -> Arc<str> {
-        self.namespaces.get_key_value(name).map_or_else(|| Arc::from(name), |(shared, _)| shared.clone())
-    }
-
     fn lane_of(&self, pod: &Pod, by: By) -> LaneKey {
         let namespace = &pod.key.namespace;
         if by.is_delete() {
-            return LaneKey::Delete(self.namespace(namespace));
+            return LaneKey::Delete(namespace.clone());
         }
-        let first = BudgetKey { namespace: namespace.clone(), name: String::new() };
-        let mut matching = self.budgets.range(first..).take_while(|(key, _)| key.namespace == *namespace).filter(|(_, b)| b.selects(pod));
+        let first = BudgetKey { namespace: namespace.to_string(), name: String::new() };
+        let mut matching = self.budgets.range(first..).take_while(|(key, _)| *key.namespace == **namespace).filter(|(_, b)| b.selects(pod));
         match (matching.next(), matching.next()) {
-            (None, _) => LaneKey::Free(self.namespace(namespace)),
+            (None, _) => LaneKey::Free(namespace.clone()),
             (Some((key, _)), None) => LaneKey::Budget(key.clone()),
-            (Some(_), Some(_)) => LaneKey::Tangled(self.namespace(namespace)),
+            (Some(_), Some(_)) => LaneKey::Tangled(namespace.clone()),
         }
     }
 

@@ -230,8 +230,7 @@ impl Drain {
         if pod.node.as_ref().is_some_and(|node| *node != self.node) {
             return None;
         }
-        // All share one name: there may be tens of thousands.
-        pod.node = Some(self.node.clone());
+        self.share(&mut pod);
         let uid = pod.uid.clone();
         let (before, matters) = if let Some(entry) = self.pods.get_mut(&uid) {
             let before = entry.tally();
@@ -255,11 +254,24 @@ impl Drain {
         Some((uid, matters))
     }
 
+    /// Has a pod share the texts that pods of this node have in common: there may be tens of
+    /// thousands of pods.
+    fn share(&self, pod: &mut Pod) {
+        pod.node = Some(self.node.clone());
+        if let Some((uid, _)) = self.pods.get_key_value(&pod.uid) {
+            pod.uid = uid.clone();
+        }
+        let mut namespaces = self.pods.values().map(|entry| &entry.pod.key.namespace);
+        if let Some(shared) = namespaces.find(|namespace| **namespace == pod.key.namespace) {
+            pod.key.namespace = shared.clone();
+        }
+    }
+
     /// Finds out whether a DaemonSet's pod counts, or asks.
     fn sort_in(&mut self, uid: &PodUid) {
         let Some(entry) = self.pods.get(uid).filter(|e| e.belongs == Belongs::Unknown && e.gone.is_none()) else { return };
         let Some(owner) = &entry.pod.owner else { return };
-        let key = (entry.pod.key.namespace.clone(), owner.name.clone());
+        let key = (entry.pod.key.namespace.to_string(), owner.name.clone());
         match self.daemon_sets.look_up(&key, uid) {
             Lookup::Known(state) => self.belongs_to(uid, state),
             Lookup::Ask => self.out.push(Effect::AskDaemonSet { namespace: key.0, name: key.1 }),

@@ -182,7 +182,7 @@ pub(in crate::cli) fn named(nodes: &[Node], text: &str) -> Result<NodeName, NotO
 
 fn daemon_set_of(pod: &Pod) -> Option<(String, String)> {
     let owner = pod.owner.as_ref().filter(|owner| owner.is_daemon_set())?;
-    Some((pod.key.namespace.clone(), owner.name.clone()))
+    Some((pod.key.namespace.to_string(), owner.name.clone()))
 }
 
 fn lease_facts(place: LeasePlace, lease: Lease) -> LeaseFacts {

@@ -23,7 +23,7 @@ async fn an_event_about_a_node_is_where_kubectl_describe_looks() {
     let fake = Fake::default();
     let recorder = recorder(&fake, 10);
     recorder.note(about_node("30 pods left in 41 s"));
-    let pod = About::Pod(PodKey { namespace: "web".to_owned(), name: "web-1".to_owned() }, "uid-1".into());
+    let pod = About::Pod(PodKey { namespace: "web".into(), name: "web-1".to_owned() }, "uid-1".into());
     recorder.note(EventNote { about: pod, severity: Severity::Warning, reason: EventReason::Forced, message: "é".repeat(2000) });
     assert!(recorder.flush(Duration::from_secs(1)).await);
     let seen = fake.seen();

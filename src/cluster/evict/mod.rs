@@ -33,7 +33,7 @@ impl Cluster {
     /// The same with a time limit of its own, after which the API server gives it up too.
     pub async fn evict_within(&self, limit: Duration, pod: &PodKey, uid: &PodUid, grace: Option<u32>) -> ApiAnswer {
         let body = Eviction {
-            metadata: ObjectMeta { name: Some(pod.name.clone()), namespace: Some(pod.namespace.clone()), ..ObjectMeta::default() },
+            metadata: ObjectMeta { name: Some(pod.name.clone()), namespace: Some(pod.namespace.to_string()), ..ObjectMeta::default() },
             delete_options: Some(DeleteOptions {
                 grace_period_seconds: grace.map(i64::from),
                 preconditions: Some(Preconditions { uid: Some(uid.to_string()), resource_version: None }),

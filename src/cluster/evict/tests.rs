@@ -12,7 +12,7 @@ use crate::cluster::{
 };
 
 fn pod() -> (PodKey, PodUid) {
-    (PodKey { namespace: "web".to_owned(), name: "web-1".to_owned() }, "uid-1".into())
+    (PodKey { namespace: "web".into(), name: "web-1".to_owned() }, "uid-1".into())
 }
 
 #[tokio::test(start_paused = true)]

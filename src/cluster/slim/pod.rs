@@ -130,7 +130,7 @@ impl From<SlimPod> for Pod {
     fn from(SlimPod { metadata, spec, status }: SlimPod) -> Self {
         let grace = spec.termination_grace_period_seconds.unwrap_or(30);
         Self {
-            key: PodKey { namespace: metadata.namespace, name: metadata.name },
+            key: PodKey { namespace: metadata.namespace.into(), name: metadata.name },
             uid: metadata.uid.into(),
             node: Some(spec.node_name).filter(|n| !n.is_empty()).map(NodeName::from),
             labels: metadata.labels.into_iter().collect(),

@@ -227,7 +227,7 @@ mod tests {
     }
 
     fn pod(name: &str) -> PodKey {
-        PodKey { namespace: "shop".to_owned(), name: name.to_owned() }
+        PodKey { namespace: "shop".into(), name: name.to_owned() }
     }
 
     fn begun(place: &Place) -> DrainTrace {
