@@ -18,10 +18,10 @@ use super::{
 };
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    domain::{Interruption, Moment, Node, OwedHook, Transition, seconds},
+    domain::{Interruption, Moment, Node, OwedHook, seconds},
     observe::MessageOutcome,
     record,
-    triage::{HookClaim, Knowledge, PATIENCE_WITH_HOOKS, Reason, Verdict, triage},
+    triage::{HooksAnswer, Knowledge, Reason, Verdict, triage},
 };
 
 /// What becomes of the message. Of several interruptions in one message the last in this order counts.
@@ -175,7 +175,7 @@ impl Case {
         }
     }
 
-    /// What the index says now.
+    /// What the index says now, and what was heard before of the hooks of its group.
     fn look(&mut self) {
         let nodes = &self.term.nodes;
         self.known.index_trusted = nodes.state().is_sound();
@@ -184,6 +184,11 @@ impl Case {
             && let Some(facts) = self.known.instance.as_ref().and_then(|i| i.facts.as_ref())
         {
             self.known.nodes = nodes.without_instance().into_iter().filter(|n| Knowledge::is_called(n, facts)).collect();
+        }
+        if self.known.hooks.is_none()
+            && let Some(action) = self.interruption.hook()
+        {
+            self.known.hooks_before = self.term.lookups.hooks.before(&action.group).map(HooksAnswer::Described);
         }
     }
 
@@ -197,20 +202,13 @@ impl Case {
     fn beat_if_ours(&mut self) {
         if self.beating.is_none()
             && !self.is_dry()
-            && !self.waits_for_hooks()
             && crate::triage::beats(&self.interruption, &self.known, &self.term.policy)
+            && !crate::triage::heartbeats_wait(&self.interruption, &self.known, &self.term.policy, self.term.clock.now())
             && let Some(owed) = self.interruption.owed(&self.interruption.instance)
         {
             self.term.hooks.own(&owed, self.known.happened, First::Received, Source::Message);
             self.beating = Some(owed);
         }
-    }
-
-    /// It is not known yet whose its hook is, and may be in a moment: a heartbeat would keep another party's hook open.
-    fn waits_for_hooks(&self) -> bool {
-        let Some(action) = self.interruption.hook() else { return false };
-        let claim = self.term.policy.hooks.claim(&action.hook, Transition::Terminating, self.known.hooks.as_ref());
-        claim == HookClaim::Undecided && self.term.clock.now() < self.known.received.plus(PATIENCE_WITH_HOOKS)
     }
 
     fn learn(&mut self, learnt: Answer) {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::{HooksAnswer, Wait};
+use super::{HooksAnswer, Question, Wait};
 use crate::domain::{HookDescription, InstanceFacts, Moment, Node};
 
 /// What is known of one interruption so far. Whatever is not known yet is `None`; an answer that is an error is not an answer.
@@ -30,6 +30,11 @@ pub struct Knowledge {
     pub hook: Option<HookAnswer>,
     /// What DescribeLifecycleHooks said of all hooks of that group.
     pub hooks: Option<HooksAnswer>,
+    /// When that was first asked for (see [`Knowledge::note`]).
+    pub hooks_asked: Option<Moment>,
+    /// What it said before, up to 10 minutes ago. It only counts while `hooks` is `None`, and only where the hook was another
+    /// party's: that hook gets no drain and no heartbeat until AWS answers.
+    pub hooks_before: Option<HooksAnswer>,
     /// What became of the last heartbeat that was answered.
     pub beat: Option<BeatAnswer>,
     /// The Nodes of the instance in the last uncached LIST, and when that was begun. Cleared when a Node in it turns out to be gone.
@@ -87,6 +92,8 @@ impl Knowledge {
             group: None,
             hook: None,
             hooks: None,
+            hooks_asked: None,
+            hooks_before: None,
             beat: None,
             listed: None,
         }
@@ -96,6 +103,9 @@ impl Knowledge {
     pub fn note(&mut self, wait: &Wait, now: Moment) {
         if wait.proof {
             self.asked.get_or_insert(now);
+        }
+        if wait.ask.iter().any(|question| matches!(question, Question::Hooks(_))) {
+            self.hooks_asked.get_or_insert(now);
         }
     }
 

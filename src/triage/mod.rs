@@ -29,7 +29,7 @@ pub use knowledge::{BeatAnswer, GroupAnswer, HookAnswer, InstanceAnswer, Knowled
 pub use owner::called;
 pub use policy::{BadGlob, HookGlobs, Policy, Staleness};
 pub use proof::disproved;
-pub use table::{PATIENCE_WITH_HOOKS, beats, triage};
+pub use table::{beats, heartbeats_wait, triage};
 pub use verdict::{Accept, OtherClaims, Question, Reason, Standing, Verdict, Wait, hidden_from_others};
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Accept, HookClaim, Knowledge, Policy, Question, Reason, Standing, Verdict, Wait,
+    Accept, HookClaim, HooksAnswer, Knowledge, Policy, Question, Reason, Standing, Verdict, Wait,
     claims::{self, Claims},
     owner::{self, Owner},
     proof,
@@ -19,8 +19,9 @@ const PATIENCE_WITH_INDEX: Duration = seconds(10);
 /// For how long EC2 is asked which of several Nodes is the instance's. A spot notice leaves 120 s.
 const PATIENCE_WITH_CLAIMS: Duration = seconds(5);
 
-/// A node that the cluster knows waits this long for the description of its group's hooks. Then its drain begins without it.
-pub const PATIENCE_WITH_HOOKS: Duration = seconds(1);
+/// A node that the cluster knows waits this long, from the first question, for the description of its group's hooks. Then its
+/// drain begins without it.
+const PATIENCE_WITH_HOOKS: Duration = seconds(1);
 
 /// What to do with an interruption, given what is known of it.
 #[must_use]
@@ -53,9 +54,16 @@ pub fn beats(interruption: &Interruption, known: &Knowledge, policy: &Policy) ->
     }
     let ours = match case.node() {
         Some(node) => case.is_for_us(&node),
-        None => owner::owner(interruption, known, policy) == Owner::Ours,
+        None => case.is_tagged_ours(),
     };
     case.hook_claim() != HookClaim::Foreign && ours && case.has_managed_tag() == Some(true)
+}
+
+/// No heartbeat is sent yet: it can turn out in a moment that the hook, or the Node, is another party's.
+#[must_use]
+pub fn heartbeats_wait(interruption: &Interruption, known: &Knowledge, policy: &Policy, now: Moment) -> bool {
+    let case = Case { interruption, known, policy, now };
+    case.waits_for_hooks() || case.may_be_for_others()
 }
 
 fn asks_for_heartbeat(wait: &Wait) -> bool {
@@ -72,30 +80,46 @@ struct Case<'a> {
 impl Case<'_> {
     /// Whether the hook is ours, by all that is known; [`HookClaim::Ours`] where the interruption has none.
     fn hook_claim(&self) -> HookClaim {
+        self.claim_by(self.known.hooks.as_ref())
+    }
+
+    fn claim_by(&self, group: Option<&HooksAnswer>) -> HookClaim {
         let transition = match &self.interruption.what {
             What::Launch(_) => Transition::Launching,
             _ => Transition::Terminating,
         };
-        let claim = |action: &HookAction| self.policy.hooks.claim(&action.hook, transition, self.known.hooks.as_ref());
+        let claim = |action: &HookAction| self.policy.hooks.claim(&action.hook, transition, group);
         self.interruption.hook().map_or(HookClaim::Ours, claim)
+    }
+
+    /// It is not known yet whether the hook is ours: it gets no drain and no heartbeat.
+    fn waits_for_hooks(&self) -> bool {
+        self.hook_claim() == HookClaim::Undecided && self.drains_from().is_none_or(|from| self.now < from)
+    }
+
+    /// From when on the drain goes on without the description of the group's hooks. `None`: only with it, because the hook was another
+    /// party's when AWS described them last.
+    fn drains_from(&self) -> Option<Moment> {
+        let was_foreign = self.claim_by(self.known.hooks_before.as_ref()) == HookClaim::Foreign;
+        (!was_foreign).then(|| self.known.hooks_asked.unwrap_or(self.now).plus(PATIENCE_WITH_HOOKS))
     }
 
     // Whether the hook is ours must be known before it is completed. A drain waits for that only for a
     // while: pods need the time, and the completion comes later.
     fn once_claimed(&self, verdict: Verdict) -> Verdict {
         let Some(action) = self.interruption.hook().filter(|_| self.hook_claim() == HookClaim::Undecided) else { return verdict };
-        let drains_from = self.known.received.plus(PATIENCE_WITH_HOOKS);
         let until = match verdict {
-            Verdict::Accept(_) if self.now >= drains_from => return verdict,
-            Verdict::Accept(_) => Some(drains_from),
+            Verdict::Accept(_) if !self.waits_for_hooks() => return verdict,
+            Verdict::Accept(_) => self.drains_from(),
             Verdict::Complete(_) | Verdict::AnswerLaunch(_) => None,
             // Asked beside what is waited for, which may take longer than a drain waits for this answer.
-            Verdict::Wait(mut waits) if self.node().is_some() || asks_for_heartbeat(&waits) => {
+            // An instance of ours without a Node gets heartbeats while it waits, too.
+            Verdict::Wait(mut waits) if self.node().is_some() || self.is_tagged_ours() || asks_for_heartbeat(&waits) => {
                 waits.ask.push(Question::Hooks(action.group.clone()));
-                if self.now < drains_from && asks_for_heartbeat(&waits) {
+                if self.waits_for_hooks() && asks_for_heartbeat(&waits) {
                     // A heartbeat that proves an action also keeps it open, which another party's hook must not be.
                     waits.ask.retain(|question| !matches!(question, Question::Beat(_)));
-                    waits.until = Some(waits.until.map_or(drains_from, |until| until.min(drains_from)));
+                    waits.until = waits.until.into_iter().chain(self.drains_from()).min();
                     waits.proof = false;
                 }
                 return Verdict::Wait(waits);
@@ -262,6 +286,11 @@ impl Case<'_> {
         (!is_asked && self.claims()?.are_disputed).then(|| wait(ask(), Some(given_up)))
     }
 
+    // Of the Nodes that claim the instance, one is not for us, and EC2 may say in a moment that it is the right one.
+    fn may_be_for_others(&self) -> bool {
+        self.ask_which_node().is_some() && self.candidates().any(|node| !self.is_for_us(node))
+    }
+
     /// The Nodes that have the instance's id, or no id and its name.
     fn candidates(&self) -> impl Iterator<Item = &Arc<Node>> {
         let facts = self.known.instance.as_ref().and_then(|answer| answer.facts.as_ref());
@@ -303,6 +332,10 @@ impl Case<'_> {
 
     fn is_for_us(&self, node: &Node) -> bool {
         !node.ignored() && self.policy.nodes.matches(&node.labels)
+    }
+
+    fn is_tagged_ours(&self) -> bool {
+        owner::owner(self.interruption, self.known, self.policy) == Owner::Ours
     }
 
     fn has_managed_tag(&self) -> Option<bool> {

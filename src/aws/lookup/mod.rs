@@ -191,9 +191,13 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Lookup<K, V> {
         trouble.map(|cause| LookupError { about: key.to_string(), cause: Some(cause) })
     }
 
+    /// What AWS said of `key` last, for as long as the cache keeps it. Asks nothing.
+    fn cached(&self, key: &K) -> Option<Answered<V>> {
+        self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner).get(key)
+    }
+
     async fn known_or_ask(&self, key: &K, wanted: Wanted) -> Result<Answered<V>, LookupError> {
-        let known = self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner).get(key);
-        match known.filter(|(asked, _)| wanted.is_met_by(*asked)) {
+        match self.cached(key).filter(|(asked, _)| wanted.is_met_by(*asked)) {
             Some(known) => Ok(known),
             None => self.ask(key, wanted).await,
         }

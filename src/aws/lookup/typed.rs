@@ -60,11 +60,19 @@ impl HookLookup {
             None => asking.await?,
             Some(denied) => tokio::time::timeout(WAIT_WHILE_DENIED, asking).await.map_err(|_| denied)??,
         };
-        let transitions = |hooks: &BTreeMap<HookName, (HookDescription, Option<Transition>)>| {
-            hooks.iter().filter_map(|(name, (_, transition))| Some((name.clone(), (*transition)?))).collect()
-        };
         Ok(answer.map(|(_, hooks)| transitions(&hooks)))
     }
+
+    /// The same, as AWS described them last: up to 10 minutes old, and nothing is asked. `None`: it did not.
+    #[must_use]
+    pub fn before(&self, group: &GroupName) -> Option<BTreeMap<HookName, Transition>> {
+        let (_, hooks) = self.0.cached(group)?.1?;
+        Some(transitions(&hooks))
+    }
+}
+
+fn transitions(hooks: &BTreeMap<HookName, (HookDescription, Option<Transition>)>) -> BTreeMap<HookName, Transition> {
+    hooks.iter().filter_map(|(name, (_, transition))| Some((name.clone(), (*transition)?))).collect()
 }
 
 /// The instances of a group, each with its lifecycle state in AWS's words.

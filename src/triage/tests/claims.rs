@@ -91,7 +91,11 @@ fn ec2_is_asked_which_of_several_nodes_is_the_instances_and_all_are_drained_when
         assert!(outcome(verdict(&i, &gone, &policy())).starts_with("drain a b"), "an instance that EC2 does not know confirms none: {i:?}");
     }
     assert_eq!(outcome(verdict(&spot(), &known(&[silent(claimant("a")), claimant("b")], None), &policy())), "drain b", "nothing to ask");
-    assert!(beats(&terminate(), &known(&two, None), &policy()), "heartbeats do not wait for the answer");
+    let waits = |nodes: &[Node], instance, after| heartbeats_wait(&terminate(), &known(nodes, instance), &policy(), now().plus(seconds(after)));
+    assert!(beats(&terminate(), &known(&two, None), &policy()) && !waits(&two, None, 0), "heartbeats do not wait for the answer");
+    let with_other = [ignored(claimant("a")), claimant("b")];
+    assert!(waits(&with_other, None, 4), "unless one of the Nodes is not for us");
+    assert!(!waits(&with_other, None, 5) && !waits(&with_other, answer(Some(described())), 0));
 }
 
 #[test]

@@ -76,7 +76,8 @@ fn while_the_hooks_of_the_group_are_not_described_there_are_heartbeats_and_no_co
     let wait = waits(verdict(&terminate(), &known, &policy()));
     assert_eq!((wait.ask, wait.until), (vec![ask_hooks()], Some(now().plus(seconds(1)))));
     // The pods need the time: the drain begins, and its completion waits.
-    match triage(&terminate(), &known, &policy(), now().plus(seconds(1))) {
+    let asked = Knowledge { hooks_asked: Some(now()), ..known.clone() };
+    match triage(&terminate(), &asked, &policy(), now().plus(seconds(1))) {
         Verdict::Accept(accept) => assert_eq!(accept.claim, HookClaim::Undecided),
         other => panic!("{other:?}"),
     }
@@ -88,6 +89,40 @@ fn while_the_hooks_of_the_group_are_not_described_there_are_heartbeats_and_no_co
     let launching = Knowledge { group: Some(GroupAnswer::Tags(ours())), ..fresh() };
     assert!(matches!(verdict(&launch(), &launching, &policy()), Verdict::AnswerLaunch(_)));
     assert_eq!(asks(triage(&launch(), &undescribed(launching), &policy(), later)), [ask_hooks()]);
+}
+
+#[test]
+fn a_hook_gets_no_drain_and_no_heartbeat_before_the_hooks_of_its_group_were_asked_for() {
+    let minute = now().plus(seconds(60));
+    let undecided = Knowledge { happened: minute, ..undescribed(with_node()) };
+    for (case, known, ask, until) in [
+        ("its node joined later", undecided.clone(), Some(ask_hooks()), Some(minute.plus(seconds(1)))),
+        ("a second ago", Knowledge { hooks_asked: Some(minute.minus(seconds(1))), ..undecided.clone() }, None, None),
+        ("it was ours before", Knowledge { hooks_asked: Some(now()), hooks_before: described(), ..undecided.clone() }, None, None),
+        (
+            "it was another party's before",
+            Knowledge { hooks_asked: Some(now()), hooks_before: Some(of(&["my-hook", "sundown-terminate"])), ..undecided },
+            Some(ask_hooks()),
+            None,
+        ),
+    ] {
+        let verdict = triage(&terminate(), &known, &policy(), minute);
+        assert_eq!(heartbeats_wait(&terminate(), &known, &policy(), minute), ask.is_some(), "{case}");
+        match ask {
+            Some(ask) => {
+                let wait = waits(verdict);
+                assert!(wait.ask.contains(&ask) && wait.until == until, "{case}: {wait:?}");
+            }
+            None => assert!(matches!(verdict, Verdict::Accept(_)), "{case}: {verdict:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_hooks_of_a_group_of_ours_are_asked_for_also_without_a_node() {
+    let running = undescribed(Knowledge { instance: answer(Some(facts(InstanceState::Running, ours()))), ..fresh() });
+    assert!(asks(verdict(&terminate(), &running, &policy())).contains(&ask_hooks()));
+    assert!(heartbeats_wait(&terminate(), &running, &policy(), now().plus(seconds(60))), "they were not asked for yet");
 }
 
 #[test]

@@ -90,6 +90,16 @@ impl Model<'_> {
 
     /// Whose the hook is; ours where there is none.
     pub(super) fn claim(&self) -> HookClaim {
+        self.claim_by(self.known.hooks.as_ref())
+    }
+
+    /// The hooks were asked for less than a second ago or not at all, or the hook was another party's when they were described last.
+    fn waits_for_hooks(&self) -> bool {
+        let is_over = self.known.hooks_asked.is_some_and(|asked| self.now >= later(asked, WAITS_FOR_HOOKS));
+        !is_over || self.claim_by(self.known.hooks_before.as_ref()) == HookClaim::Foreign
+    }
+
+    fn claim_by(&self, hooks: Option<&HooksAnswer>) -> HookClaim {
         let Some(action) = self.action() else { return HookClaim::Ours };
         let name = action.hook.as_str();
         let of_eks = ["Terminate-LC-Hook", "Launch-LC-Hook"].contains(&name);
@@ -104,7 +114,7 @@ impl Model<'_> {
             return HookClaim::Ours;
         }
         let transition = if matches!(self.i.what, What::Launch(_)) { Transition::Launching } else { Transition::Terminating };
-        match &self.known.hooks {
+        match hooks {
             None => HookClaim::Undecided,
             Some(HooksAnswer::Denied) => HookClaim::Unchecked,
             Some(HooksAnswer::Described(all)) => {
@@ -216,7 +226,7 @@ impl Model<'_> {
             },
             _ => match node.map_or_else(|| self.without_node(), |node| self.with_node(node)) {
                 Expected::Complete if is_undecided => Expected::Wait,
-                Expected::Accept(_) if is_undecided && self.now < later(self.known.received, WAITS_FOR_HOOKS) => Expected::Wait,
+                Expected::Accept(_) if is_undecided && self.waits_for_hooks() => Expected::Wait,
                 decided => decided,
             },
         }

@@ -72,11 +72,11 @@ prop_compose! {
         namesakes in option::of(option::of(instance_answers()).prop_map(|a| a.and_then(|a| a.facts).into_iter().collect())),
         group in option::of(prop_oneof![tag_sets().prop_map(GroupAnswer::Tags), Just(GroupAnswer::NoSuchGroup)]),
         hook in option::of(hook_answers()),
-        hooks in option::of(hooks_answers()),
+        (hooks, hooks_before, hooks_asked) in (option::of(hooks_answers()), option::of(hooks_answers()), option::of(moments())),
         beat in option::of((moments(), any::<bool>()).prop_map(|(at, accepted)| BeatAnswer { at, accepted })),
         listed in option::of((moments(), self::nodes())),
     ) -> Knowledge {
-        Knowledge { received, happened, index_trusted, nodes, asked, instance, namesakes, group, hook, hooks, beat, listed }
+        Knowledge { received, happened, index_trusted, nodes, asked, instance, namesakes, group, hook, hooks, hooks_asked, hooks_before, beat, listed }
     }
 }
 
