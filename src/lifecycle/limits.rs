@@ -50,7 +50,8 @@ pub struct HookFacts {
 pub struct Limits {
     /// The deadline less its margin: pods are forced towards it. `None`: nothing is shortened or forced.
     pub force_at: Option<Moment>,
-    /// When the interruption whose deadline rules was taken on; the earliest of all where none rules.
+    /// When the interruption whose deadline rules was taken on, or the take-up from which its deadline counts anew; the earliest of
+    /// all where none rules.
     pub accepted: Moment,
     /// The drain ends then, whatever is left: at the deadline, less the time of one call.
     pub end_at: Option<Moment>,
@@ -117,21 +118,23 @@ impl Rule {
     /// `None`: it was over when the interruption was taken up, or it never sets one.
     fn of(taken: &Taken, facts: &HookFacts, take_up: Moment, settings: &LimitSettings) -> Option<Self> {
         let up = take_up.max(taken.accepted);
-        let deadline = if taken.hook.is_some() {
+        let (deadline, accepted) = if taken.hook.is_some() {
             hook_deadline(taken, facts, up, settings)?
         } else if taken.is_over() {
             return None;
         } else {
             let margin = if taken.kind == Some(Kind::Spot) { settings.spot_margin } else { settings.margin };
-            taken.machine_goes().map(|end| Deadline::at(end, taken.began(), margin)).filter(|d| d.force_at > up)?
+            let deadline = taken.machine_goes().map(|end| Deadline::at(end, taken.began(), margin)).filter(|d| d.force_at > up)?;
+            (deadline, taken.accepted)
         };
-        Some(Self { deadline, accepted: taken.accepted })
+        Some(Self { deadline, accepted })
     }
 }
 
 /// min(event + global timeout − 60 s, accept + drain timeout), or the same from the take-up where that was over by then; and
-/// the end of a window that runs out. Only what, less the margin, lay ahead at the take-up.
-fn hook_deadline(taken: &Taken, facts: &HookFacts, up: Moment, settings: &LimitSettings) -> Option<Deadline> {
+/// the end of a window that runs out. Only what, less the margin, lay ahead at the take-up. With it, from when on it counts: in the
+/// first part of that time (`--force-after`) no pod is forced, so a deadline that counts anew forces none at the take-up.
+fn hook_deadline(taken: &Taken, facts: &HookFacts, up: Moment, settings: &LimitSettings) -> Option<(Deadline, Moment)> {
     let description = facts.description.as_ref();
     let ahead = |deadline: Moment, start: Moment| Some(Deadline::at(deadline, start, settings.margin)).filter(|d| d.force_at > up);
     let from = |start: Moment| match description {
@@ -143,7 +146,9 @@ fn hook_deadline(taken: &Taken, facts: &HookFacts, up: Moment, settings: &LimitS
     let last = up.plus(settings.patience(description));
     let timeout = description.map_or(settings.margin, |d| d.heartbeat_timeout);
     let window = facts.lapse.and_then(|end| ahead(end, end.minus(timeout))).filter(|d| d.force_at < last);
-    let window = window.map(|d| Deadline { end_at: d.end_at.min(last), ..d });
-    let drain = ahead(from(taken.accepted), taken.accepted).or_else(|| ahead(from(up), up));
-    window.into_iter().chain(drain).reduce(Deadline::earlier)
+    let window = window.map(|d| (Deadline { end_at: d.end_at.min(last), ..d }, taken.accepted));
+    let mut starts = [taken.accepted, up].into_iter();
+    let drain = starts.find_map(|start| Some((ahead(from(start), start)?, start)));
+    let earlier = |a: (Deadline, Moment), b: (Deadline, Moment)| (a.0.earlier(b.0), if b.0.force_at < a.0.force_at { b.1 } else { a.1 });
+    window.into_iter().chain(drain).reduce(earlier)
 }

@@ -162,6 +162,19 @@ fn what_is_over_at_the_take_up_is_void() {
 }
 
 #[test]
+fn a_deadline_that_counts_anew_gives_budgets_their_part_of_it_anew() {
+    let drained = |lapse: Option<i64>| Case::of([hook("drain", 0, 1)]).hook(HookFacts { lapse: lapse.map(at), ..known(of_timeout(300)) });
+    for (name, case, force_at, accepted) in [
+        ("it still runs", drained(None).taken_up(60), 3596, 1),
+        ("it was over at the take-up", drained(None).taken_up(5000), 8595, 5000),
+        ("it was over, and a window ends before", drained(Some(5200)).taken_up(5000), 5195, 1),
+    ] {
+        let l = case.limits();
+        assert_eq!((l.force_at, l.accepted), (Some(at(force_at)), at(accepted)), "{name}");
+    }
+}
+
+#[test]
 fn of_several_the_earliest_deadline_rules_and_its_accept_counts() {
     let both = Case::of([hook("drain", 0, 1), taken(Kind::Spot, 100, 102)]).hook(known(of_timeout(300)));
     let l = both.limits();

@@ -109,6 +109,29 @@ async fn a_hook_deadline_that_is_over_at_the_take_over_is_counted_from_there() {
     stage.end();
 }
 
+/// Its own grace period is longer than the time there is, so nothing but the first half of that time defers its force.
+#[tokio::test(start_paused = true)]
+async fn a_pod_with_a_long_grace_is_not_forced_at_the_take_over_when_its_hooks_deadline_counts_anew() {
+    let stage = Stage::new(909);
+    let instance = stage.group_with("asg", 1, &[hook("drain", 3_600)]).remove(0);
+    stage.blocked_pod(&instance, "quorum", 1_200);
+    let first = stage.lead("sundown-0", &["--drain-timeout", "10m"]).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.pass(200).await;
+    first.kill();
+    stage.pass(600).await;
+    let second = stage.lead("sundown-1", &["--drain-timeout", "10m"]).await;
+    stage.pass(280).await;
+    assert_eq!(stage.removals(), [], "not in the first half of ten minutes");
+    stage.until(30, "it is forced in the middle", || stage.removals().len() == 1).await;
+    let (_, grace, deleted, _) = &stage.removals()[0];
+    assert!(*deleted && (295..=299).contains(grace), "{grace}");
+    stage.until(320, "the action is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    second.stop().await;
+    stage.end();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_hook_deadline_that_lies_ahead_at_the_take_over_stays_where_it_was() {
     let stage = Stage::new(903);
