@@ -13,7 +13,12 @@ use std::{
 use tokio::sync::{OwnedMutexGuard, Semaphore, SemaphorePermit, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::{Board, Clock, Outlets, Random, Spawner, departed::Departed, foreman::Word, hooks::Hooks};
+use super::{
+    Board, Clock, Outlets, Random, Spawner,
+    departed::Departed,
+    foreman::Word,
+    hooks::{Granted, Hooks},
+};
 use crate::{
     aws::{Clients, Lookups},
     cluster::{Cluster, DaemonSets, EventNote, NodeIndex, Recorder, lease::WritePermit},
@@ -61,6 +66,8 @@ pub(super) struct StandingParts {
     pub(super) board: Board,
     pub(super) lead: Lead,
     pub(super) departed: Departed,
+    /// What this process knows of the windows of actions from its earlier terms.
+    pub(super) granted: Granted,
     /// Holds while this leader knows the Nodes that its predecessor was draining. A condition of `/readyz`.
     pub(super) confirmation: ReadyFlag,
     /// Until when test events that ask for it are acted on (`--accept-real-tests`).

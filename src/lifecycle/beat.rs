@@ -41,6 +41,8 @@ pub struct BeatSchedule {
     first: Option<HookDescription>,
     /// When the window last granted began; `None`: another leader's last heartbeat, not known.
     granted: Option<Moment>,
+    /// AWS accepted a heartbeat that this process sent then, in an earlier term.
+    known: Option<Moment>,
     /// When the last heartbeat that was accepted was sent.
     last: Option<Moment>,
     due: Moment,
@@ -109,6 +111,7 @@ impl BeatSchedule {
             first: description.clone(),
             description,
             granted: matches!(start, Start::Received(_)).then_some(event),
+            known: None,
             last: None,
             due: event,
             in_flight: None,
@@ -122,6 +125,13 @@ impl BeatSchedule {
         };
         schedule.due = schedule.planned();
         schedule
+    }
+
+    /// The same, where this process knows from an earlier term of its own that AWS accepted a heartbeat which it sent then. Whoever led
+    /// meanwhile can only have made the window longer.
+    #[must_use]
+    pub fn known_accepted(self, sent: Moment) -> Self {
+        Self { known: Some(sent), ..self }
     }
 
     /// When the next heartbeat is to be sent; a moment that is past means now. `None`: one is under way, they have ended, or no
@@ -322,6 +332,12 @@ impl BeatSchedule {
         self.end
     }
 
+    /// When the last heartbeat that was accepted was sent.
+    #[must_use]
+    pub const fn last_accepted(&self) -> Option<Moment> {
+        self.last
+    }
+
     /// How many failed since the last that was accepted.
     #[must_use]
     pub const fn failures_in_a_row(&self) -> u32 {
@@ -353,16 +369,17 @@ impl BeatSchedule {
 
     /// When the window last granted began. Another leader's last heartbeat is not known: while it led, it was never longer ago than
     /// an interval, and then nobody may have led for a while. What fails for us may have failed for it from the beginning: once a
-    /// try has failed, nothing is counted on but the event itself, as long as that can be.
+    /// try has failed, nothing is counted on but the event itself, as long as that can be, and what this process knows of its own heartbeats.
     fn window_start(&self) -> Moment {
         let timeout = self.first.as_ref().map_or(UNDESCRIBED_TIMEOUT, |b| b.heartbeat_timeout);
         let may_be_unbeaten = self.first_failed.is_some_and(|failed| self.event.plus(timeout) > failed);
-        match (self.granted, self.start) {
+        let start = match (self.granted, self.start) {
             (Some(granted), _) => granted,
             (None, _) if may_be_unbeaten => self.event,
             (None, Start::TakenOver { at, unled }) => self.event.max(at.minus(interval(timeout).saturating_add(unled).min(timeout))),
             (None, Start::Received(at)) => self.event.max(at.minus(interval(timeout))),
-        }
+        };
+        self.known.map_or(start, |known| start.max(known))
     }
 
     fn first_at_once(&self) -> bool {

@@ -274,6 +274,7 @@ impl Keeper {
     fn note_past(&self) {
         let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
         self.names.iter().for_each(|name| past.note(name));
+        self.standing.granted.forget(&self.names);
     }
 
     /// The action is over: whoever waits is told. Says whether the task may end.
@@ -333,6 +334,9 @@ impl Keeper {
                     self.complete_at = self.complete_at.map(|at| at.min(now));
                 }
                 self.schedule.accepted(now);
+                if let Some(sent) = self.schedule.last_accepted() {
+                    standing.granted.note(&self.names, sent);
+                }
                 standing.metrics.heartbeat(BeatResult::Accepted);
                 debug!(instance = %key.instance, hook = %key.hook, "Heartbeat accepted.");
                 Some(Proof::Open)

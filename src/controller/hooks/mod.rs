@@ -4,6 +4,7 @@
 //! no beat after an accepted completion. The calls of all of them go out through one [`Pacer`], the action with the least time left first.
 
 mod book;
+mod granted;
 mod keeper;
 mod pacer;
 mod undescribed;
@@ -15,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, info};
 
+pub(super) use self::granted::Granted;
 use self::{
     book::{Book, Past},
     keeper::Keeper,
@@ -164,6 +166,10 @@ impl Hooks {
             First::TakenOver => Start::TakenOver { at: now, unled: self.standing.config.standing.lease.duration.saturating_add(SLACK) },
         };
         let schedule = BeatSchedule::new(event, start, self.standing.random.fraction(), None);
+        let schedule = match self.standing.granted.last(owed) {
+            Some(sent) => schedule.known_accepted(sent),
+            None => schedule,
+        };
         let mut keeper = Keeper::new(self, owed.clone(), source, schedule, received);
         let (end, all, key) = (self.end.clone(), self.clone(), owed.key.clone());
         self.standing.metrics.set_hooks_owed(book.running());

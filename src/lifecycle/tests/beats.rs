@@ -280,6 +280,22 @@ fn what_was_taken_over_lapses_as_if_nobody_had_beaten_it_since_the_last_leader_w
 }
 
 #[test]
+fn who_leads_again_counts_on_the_last_heartbeat_that_it_knows_was_accepted() {
+    let taken_over = |event| BeatSchedule::new(at(event), Start::TakenOver { at: at(0), unled: seconds(20) }, 0.0, Some(of_timeout(120)));
+    for (mut s, window_end, lapse, why) in [
+        (taken_over(-105), 15, Some(at(15)), "it knows of none"),
+        (taken_over(-105).known_accepted(at(-49)), 71, None, "its own"),
+        (taken_over(-105).known_accepted(at(-200)), 15, Some(at(15)), "one from before the event"),
+        (taken_over(-9000).known_accepted(at(-700)), 40, Some(at(40)), "another leader kept the action open since"),
+    ] {
+        assert_eq!((s.due(), s.turn().is_take_up), (Some(at(0)), true), "{why}: the first one goes at once all the same");
+        s.sent(at(0));
+        s.failed(at(0));
+        assert_eq!((s.window_end(), s.facts(at(0)).lapse), (Some(at(window_end)), lapse), "{why}");
+    }
+}
+
+#[test]
 fn what_fails_together_is_not_tried_again_together() {
     let tries = |spread| {
         let mut s = BeatSchedule::new(at(0), received(100), spread, Some(of_timeout(300)));
