@@ -404,3 +404,22 @@ fn a_hook_is_unconfirmed_until_one_of_its_actions_was_accepted_as_ours() {
     let node = take_on(&node, &hook("e3", 60, "backup", "t3"), 61).unwrap();
     assert!(!is_unconfirmed(&node, "backup"), "what was accepted stays ours");
 }
+
+#[test]
+fn a_notice_whose_pods_had_to_be_gone_before_it_was_taken_up_outranks_nothing() {
+    use InstanceState::Stopping;
+    let options = |rules: Option<i64>| AcceptOptions { rules: rules.map(at), margin: seconds(20), ..AcceptOptions::default() };
+    // The machine goes after 30 s; the margin is half of that, so pods are to be gone after 15 s.
+    for (name, accepted, second, now, rules, repeat) in [
+        ("accepted in time: it rules", 10, 12, 14, None, true),
+        ("accepted after its pods had to be gone", 20, 19, 21, None, false),
+        ("the same, against the limit that rules", 20, 19, 21, Some(300), false),
+        ("a limit that is sooner than both", 20, 19, 21, Some(30), true),
+        ("taken over after its pods had to be gone", 1, 10, 20, Some(300), false),
+        ("its pods had to be gone a moment ago, and it rules", 1, 10, 20, Some(15), true),
+    ] {
+        let held = take_on_with(&node(), &state("e1", 0, Stopping), accepted, &options(None)).unwrap();
+        let is_repeat = take_on_with(&held, &state("e2", second, Stopping), now, &options(rules)).is_none();
+        assert_eq!(is_repeat, repeat, "{name}");
+    }
+}
