@@ -41,7 +41,7 @@ async fn everything_works_on_many_threads_and_ends_when_it_is_dropped() {
             assert!(index.subscribe().next().await.is_some() && budgets.subscribe().next().await.is_some());
             assert_eq!(sets.state("x", "y").await, DaemonSetState::Gone);
             let key = crate::domain::PodKey { namespace: "web".into(), name: "p1".to_owned() };
-            assert!(cluster.evict(&key, &"uid-p1".into(), Some(1)).await.is_success());
+            assert!(cluster.evict(Duration::MAX, &key, &"uid-p1".into(), Some(1)).await.is_success());
             recorder.note(EventNote {
                 about: About::Node("a".into()),
                 severity: Severity::Normal,

@@ -52,11 +52,13 @@ const FAIR: Duration = seconds(6);
 /// …and so long at least, however near the deadline is. So long, too, a pod that may be deleted waits for a slot for its first eviction.
 pub(super) const LEAST: Duration = seconds(2);
 
-/// Until when the answer to an eviction that is sent now is waited for: then the pod is to be deleted, which must not wait for one. `None`: as
-/// long as for any call.
+/// Until when the answer to an eviction that is sent now is waited for: then the pod is to be deleted, which must not wait for one. A pod that
+/// is never deleted: until its drain ends, because no pod is evicted after that. `None`: as long as for any call.
 #[must_use]
 pub(super) fn evict_until(force: ForceAfter, limits: &Limits, own: Duration, now: Moment) -> Option<Moment> {
-    let from = delete_from(force, limits, own)?;
+    let Some(from) = delete_from(force, limits, own) else {
+        return limits.end_at.map(|end| end.max(now.plus(LEAST)));
+    };
     // Later than that its own grace period is cut.
     let latest = limits.force_at?.minus(own);
     Some(from.max(now.plus(FAIR).min(latest)).max(now.plus(LEAST)))

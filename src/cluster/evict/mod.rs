@@ -22,16 +22,12 @@ use crate::domain::{ApiAnswer, PodKey, PodUid};
 const CONDITION: Duration = Duration::from_secs(1);
 
 impl Cluster {
-    /// Asks for the eviction of this very pod (its UID is a precondition). `grace` in seconds; `None`: its own.
+    /// Asks for the eviction of this very pod (its UID is a precondition), within `limit` or the limit of all calls, after which the API server
+    /// gives it up too. `grace` in seconds; `None`: its own.
     ///
     /// Not kube's `Api::evict`: that writes `delete_options`, which the API server drops, and with it the precondition and the
     /// grace period (kube-core `subresource.rs`).
-    pub async fn evict(&self, pod: &PodKey, uid: &PodUid, grace: Option<u32>) -> ApiAnswer {
-        self.evict_within(Duration::MAX, pod, uid, grace).await
-    }
-
-    /// The same with a time limit of its own, after which the API server gives it up too.
-    pub async fn evict_within(&self, limit: Duration, pod: &PodKey, uid: &PodUid, grace: Option<u32>) -> ApiAnswer {
+    pub async fn evict(&self, limit: Duration, pod: &PodKey, uid: &PodUid, grace: Option<u32>) -> ApiAnswer {
         let body = Eviction {
             metadata: ObjectMeta { name: Some(pod.name.clone()), namespace: Some(pod.namespace.to_string()), ..ObjectMeta::default() },
             delete_options: Some(DeleteOptions {
@@ -91,6 +87,11 @@ impl Cluster {
             Err(why) => Err(ClusterError::new(target.action(), object, ApiAnswer { code: 400, message: why, ..ApiAnswer::default() })),
         };
         match result {
+            // A proxy may answer with a page of its own, whatever the API server said: no eviction may be taken for done on that account.
+            Ok(body) if matches!(target, Target::Evict) && serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_err() => {
+                tracing::debug!(%pod, "The answer to an eviction cannot be read.");
+                ApiAnswer { message: "the answer cannot be read: it is not JSON".to_owned(), ..ApiAnswer::default() }
+            }
             Ok(_) => ApiAnswer { code: success, ..ApiAnswer::default() },
             Err(error) => {
                 tracing::debug!(%error, "an eviction or deletion was not accepted");

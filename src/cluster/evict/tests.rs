@@ -20,9 +20,9 @@ async fn an_eviction_carries_uid_and_grace_where_the_server_reads_them() {
     let fake = Fake::default();
     let cluster = fake.cluster();
     let (key, uid) = pod();
-    let answer = cluster.evict(&key, &uid, Some(7)).await;
+    let answer = cluster.evict(Duration::MAX, &key, &uid, Some(7)).await;
     assert!(answer.is_success());
-    assert!(cluster.evict(&key, &uid, None).await.is_success());
+    assert!(cluster.evict(Duration::MAX, &key, &uid, None).await.is_success());
     let seen = fake.seen();
     assert_eq!((seen[0].method.as_str(), seen[0].path.as_str()), ("POST", "/api/v1/namespaces/web/pods/web-1/eviction"));
     assert_eq!(seen[0].headers.get("content-type").unwrap(), "application/json");
@@ -102,7 +102,7 @@ async fn each_refusal_keeps_what_a_decision_needs() {
     ] {
         let fake = Fake::default();
         fake.script(move |_| Some(Fault::Answer(code, header, body.clone())));
-        let answer = fake.cluster().evict(&key, &uid, None).await;
+        let answer = fake.cluster().evict(Duration::MAX, &key, &uid, None).await;
         assert_eq!((answer.code, answer.reason.as_str(), answer.retry_after), (code, reason, retry_after), "{answer:?}");
         assert_eq!(answer.causes.first().map(|(r, _)| r.as_str()), cause);
         assert_eq!(fake.seen().len(), 1, "it is never repeated here");
@@ -112,10 +112,10 @@ async fn each_refusal_keeps_what_a_decision_needs() {
 #[tokio::test(start_paused = true)]
 async fn no_answer_is_code_0() {
     let (key, uid) = pod();
-    for fault in [Fault::Hang, Fault::Broken] {
+    for fault in [Fault::Hang, Fault::Broken, Fault::Answer(200, None, "<html>502 Bad Gateway</html>".to_owned())] {
         let fake = Fake::default();
         fake.script(move |_| Some(fault.clone()));
-        let answer = fake.cluster().evict(&key, &uid, None).await;
+        let answer = fake.cluster().evict(Duration::MAX, &key, &uid, None).await;
         assert_eq!(answer.code, 0);
         assert!(!answer.message.is_empty());
     }
@@ -134,7 +134,7 @@ async fn nothing_is_written_through_a_closed_gate() {
     let fake = Fake::default();
     let cluster = fake.cluster_with(Arc::new(Counter::default()), Arc::new(Closed), Settings::default());
     let (key, uid) = pod();
-    let answer = cluster.evict(&key, &uid, None).await;
+    let answer = cluster.evict(Duration::MAX, &key, &uid, None).await;
     assert_eq!((answer.code, answer.reason.as_str()), (0, "HeldBack"));
     assert!(!cluster.delete_pod(&key, &uid, None).await.is_success());
     assert!(fake.seen().is_empty());
@@ -157,7 +157,7 @@ async fn a_write_ends_before_another_leader_may_begin_and_tells_the_server_so() 
         fake.script(|_| Some(Fault::Hang));
         let cluster = fake.cluster_with(Arc::new(Counter::default()), gate, Settings::default());
         let begun = tokio::time::Instant::now();
-        assert_eq!(cluster.evict(&key, &uid, None).await.code, 0);
+        assert_eq!(cluster.evict(Duration::MAX, &key, &uid, None).await.code, 0);
         assert_eq!(begun.elapsed().as_secs(), seconds);
         cluster.delete_pod(&key, &uid, Some(5)).await;
         assert_eq!(begun.elapsed().as_secs(), 2 * seconds);
@@ -173,9 +173,9 @@ async fn an_eviction_that_is_given_up_early_tells_the_server_when() {
     fake.script(|_| Some(Fault::Hang));
     let begun = tokio::time::Instant::now();
     let limit = Duration::from_millis(1500);
-    assert_eq!(fake.cluster().evict_within(limit, &key, &uid, None).await.code, 0);
+    assert_eq!(fake.cluster().evict(limit, &key, &uid, None).await.code, 0);
     assert_eq!(begun.elapsed(), limit);
-    assert_eq!(fake.cluster().evict_within(Duration::ZERO, &key, &uid, None).await.code, 0);
+    assert_eq!(fake.cluster().evict(Duration::ZERO, &key, &uid, None).await.code, 0);
     let timeouts: Vec<_> = fake.seen().iter().map(|seen| seen.query["timeout"].clone()).collect();
     assert_eq!(timeouts, ["1500ms"], "one without any time is not sent");
 }

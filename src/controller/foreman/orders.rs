@@ -30,14 +30,16 @@ impl Foreman {
         self.term.spawn(async move {
             let answer = match &order {
                 // An eviction without an answer times out before its pod must be deleted, at the server too.
-                Order::Evict { pod, uid, grace } => term.cluster.evict_within(patience, pod, uid, *grace).await,
+                Order::Evict { pod, uid, grace } => term.cluster.evict(patience, pod, uid, *grace).await,
                 Order::Delete { pod, uid, grace, why } => match why {
                     DeleteWhy::Forced => {
                         set_disruption_target(&term, pod, uid).await;
                         term.cluster.delete_pod(pod, uid, Some(*grace)).await
                     }
                     // The Eviction API asks no budget about a pod that is terminating, and needs no right to delete pods.
-                    DeleteWhy::Shortened if term.config.drain.force_after == ForceAfter::Never => term.cluster.evict(pod, uid, Some(*grace)).await,
+                    DeleteWhy::Shortened if term.config.drain.force_after == ForceAfter::Never => {
+                        term.cluster.evict(patience, pod, uid, Some(*grace)).await
+                    }
                     DeleteWhy::Shortened => term.cluster.delete_pod(pod, uid, Some(*grace)).await,
                 },
             };

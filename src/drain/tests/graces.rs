@@ -145,3 +145,15 @@ fn an_eviction_is_waited_for_until_its_pod_must_be_deleted_and_a_fair_time_at_le
     assert_eq!(evict_until(ForceAfter::Never, &limits(Some(at(300))), seconds(30), at(0)), None);
     assert_eq!(evict_until(ForceAfter::Deadline, &limits(None), seconds(30), at(0)), None);
 }
+
+#[test]
+fn an_eviction_of_a_pod_that_is_never_deleted_is_waited_for_until_the_drain_ends() {
+    for (name, force, force_at, now, until) in [
+        ("nothing is forced", ForceAfter::Never, Some(at(300)), 0, 303),
+        ("just before the end", ForceAfter::Never, Some(at(300)), 302, 304),
+        ("the deadline was over when the drain was taken up", ForceAfter::Share(0.5), None, 0, 303),
+    ] {
+        let limits = Limits { force_at, accepted: at(0), end_at: Some(at(303)), urgent: false };
+        assert_eq!(evict_until(force, &limits, seconds(30), at(now)), Some(at(until)), "{name}");
+    }
+}
