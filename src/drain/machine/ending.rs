@@ -38,10 +38,11 @@ impl Drain {
         self.unreachable_until().filter(|_| matches!(self.silence, Silence::Waiting(_)))
     }
 
-    /// From when on an empty node is drained: pods that were being bound at the cordon have arrived by then. No deadline waits for that.
+    /// From when on an empty node is drained: pods that were being bound at the cordon have arrived by then. The end of the drain does not wait
+    /// for that. The time towards which pods are forced does: the margin after it is there to wait.
     fn empty_from(&self) -> Moment {
         let settled = self.cordoned_at.plus(self.settings.min_drain);
-        [self.limits.force_at, self.limits.end_at].into_iter().flatten().fold(settled, Moment::min)
+        self.limits.end_at.map_or(settled, |end| settled.min(end))
     }
 
     /// No pod that counts is left, as far as is known.

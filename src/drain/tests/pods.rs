@@ -132,10 +132,19 @@ fn s19_an_empty_node_is_drained_five_seconds_after_its_cordon() {
 }
 
 #[test]
-fn the_deadline_cuts_the_minimum_short() {
-    let mut d = drain(limits(2));
-    d.step(at(0), Input::Listed(vec![]));
-    assert_eq!(ended(&d.step(at(2), Input::Tick)), Some(&Outcome::Empty));
+fn the_end_of_the_drain_cuts_the_minimum_short() {
+    for (name, force_at, end_at, empty_from) in [
+        ("the end is sooner than the minimum", 2, 2, 2),
+        ("pods are to be gone sooner, and the drain may go on", 2, 10, 5),
+        ("both are sooner", 2, 4, 4),
+        ("both are later", 60, 65, 5),
+    ] {
+        let mut d = drain(Limits { end_at: Some(at(end_at)), ..limits(force_at) });
+        d.step(at(0), Input::Listed(vec![]));
+        assert_eq!(d.next_wake(), Some(at(empty_from)), "{name}");
+        assert_eq!(ended(&d.step(at(empty_from - 1), Input::Tick)), None, "{name}");
+        assert_eq!(ended(&d.step(at(empty_from), Input::Tick)), Some(&Outcome::Empty), "{name}");
+    }
 }
 
 #[test]

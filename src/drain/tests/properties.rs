@@ -171,7 +171,7 @@ fn ended_rightly(at: Moment, outcome: &Outcome, end: &AtEnd) {
         Outcome::Empty => {
             assert_eq!(end.waited_for, BTreeSet::new(), "it ended as empty");
             let settled = Some(end.cordoned.plus(seconds(5)));
-            assert!(has_come(settled) || has_come(end.limits.force_at) || has_come(end.limits.end_at), "pods may still be on their way to the node");
+            assert!(has_come(settled) || has_come(end.limits.end_at), "pods may still be on their way to the node");
             return;
         }
         Outcome::DeadlineReached { left } => {
