@@ -11,7 +11,7 @@ use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, Node, NodeName, Ready};
 /// A node counts as having left if it has the label from Sundown, from another tool that is draining it, or if it is being
 /// drained. A node that others label permanently (a dedicated node without ingress) counts neither way: it never served.
 ///
-/// Fed with every change of a Node; each question costs a lookup, not a walk over the cluster.
+/// Fed with every change of a Node; each question costs a walk over the patches in flight, not over the cluster.
 #[derive(Debug, Clone, Default)]
 pub struct LabelRoom {
     nodes: BTreeMap<NodeName, Seen>,
@@ -117,9 +117,11 @@ impl LabelRoom {
         }
     }
 
-    /// Ready nodes that have left load balancers because of a drain, with the patches in flight.
+    /// Ready nodes that have left load balancers because of a drain, with the patches in flight. A patch of a node that is not
+    /// Ready takes no place from a Ready one. A patch of a node that was not seen yet does.
     #[must_use]
     pub fn out(&self) -> usize {
-        self.left + self.in_flight.len()
+        let takes_a_place = |name: &&NodeName| self.nodes.get(*name).is_none_or(|node| node.can_serve());
+        self.left + self.in_flight.iter().filter(takes_a_place).count()
     }
 }

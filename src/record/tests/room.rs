@@ -54,6 +54,20 @@ fn patches_in_flight_count_until_they_are_settled() {
     assert!(room.take(&"d".into()));
 }
 
+#[test]
+fn a_patch_of_a_node_that_is_not_ready_takes_no_place() {
+    use Ready::{False, True, Unknown};
+    for ready in [False, Unknown] {
+        let mut room = of(&[("a", false, True), ("b", false, True), ("c", false, True), ("d", false, True), ("lost", false, ready)]);
+        assert!(room.take(&"a".into()) && room.take(&"lost".into()));
+        assert_eq!(room.out(), 1, "{ready:?}");
+        assert!(room.take(&"b".into()), "{ready:?}: two of four");
+        assert!(!room.take(&"c".into()), "{ready:?}: three of four");
+        room.applied(&named("lost", false, True));
+        assert_eq!(room.out(), 3, "it is Ready again while its patch is in flight");
+    }
+}
+
 /// A Ready node whose label has this value.
 fn valued(value: Option<&str>) -> Node {
     let mut node = Node { name: "other".into(), ..node() };
