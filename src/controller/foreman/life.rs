@@ -106,8 +106,8 @@ impl Foreman {
             }
             return;
         }
-        let Some(instance) = instance else { return };
-        let Some((record, _)) = self.ghosts.get(instance).cloned() else { return };
+        let held = instance.and_then(|instance| Some((instance, self.ghosts.get(instance)?.0.clone())));
+        let Some((instance, record)) = held else { return self.report_lost_record(node) };
         if !self.term.manages(node) || record::reregister(node, instance, &record).is_none() {
             return;
         }
@@ -121,6 +121,18 @@ impl Foreman {
             self.term.metrics.record(RecordEvent::Restored);
             let instance = instance.clone();
             self.write(node, "write the record of a re-registered node", move |node| record::reregister(node, &instance, &record));
+        }
+    }
+
+    /// Sundown's taint without a record: this leader does not know what the Node was like before, so it does not put it back.
+    fn report_lost_record(&self, node: &Arc<Node>) {
+        if node.has_our_taint() && self.term.manages(node) && self.term.first_said(&format!("{} lost its record", node.uid)) {
+            self.term.metrics.record(RecordEvent::Damaged);
+            warn!(
+                node = %node.name, is_release_asked = node.released_by_hand(),
+                "The node has the taint of Sundown and no record. Sundown does not drain it, and does not put it back if its release is asked \
+                 for. See operations.md, \"A node stays cordoned\"."
+            );
         }
     }
 

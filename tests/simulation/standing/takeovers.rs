@@ -7,6 +7,7 @@ use super::{hook, leaders::follow, s};
 use crate::{
     harness::{Replica, Stage},
     judge,
+    messages::logs::Logs,
 };
 
 const RECORD: &str = "sundown.dev/record";
@@ -324,4 +325,23 @@ async fn a_lease_namespace_that_does_not_exist_is_named_by_readyz_until_it_does(
     stage.until(5, "it is ready", || sundown.readiness.missing().is_empty()).await;
     sundown.stop().await;
     stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_with_our_taint_and_no_record_is_left_as_it_is_with_a_warning() {
+    let stage = Stage::new(1420);
+    let instance = stage.spot_group(2).remove(0);
+    let name = stage.name_of(&instance);
+    stage.world.kube.edit("nodes", "", &name, |n| {
+        n["spec"]["unschedulable"] = true.into();
+        n["spec"]["taints"] = serde_json::json!([{ "key": TAINT, "value": "spot", "effect": "NoSchedule" }]);
+    });
+    let logs = Logs::keep();
+    let sundown = stage.lead("sundown-0", &[]).await;
+    stage.pass(30).await;
+    let said = logs.with(&["WARN", "no record", &name]);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(stage.is_cordoned(&instance));
+    sundown.stop().await;
+    stage.end_except(&[judge::Rule::Restored], "a person writes the taint, and no record was there");
 }
