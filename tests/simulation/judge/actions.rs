@@ -81,7 +81,9 @@ impl Judge<'_> {
         let heartbeats = Scope { needs: &[HEARTBEATS], of: Some((instance, node)), process: None, without_leader: Some(false) };
         let accept = Scope::of_leader(&[MESSAGES, SEE_NODES, HEARTBEATS]).about(instance, node);
         let is_accepted = self.story.told(instance, due).iter().any(|t| t.is_of(action));
-        let until = self.beaten_until(action, end);
+        let beaten = self.beaten_until(action, end);
+        let unknown = self.evidence.nodes.get(&action.instance).and_then(|n| self.unknown_from(n, end));
+        let until = unknown.map_or(beaten, |from| beaten.min(from));
         let is_known = !action.beats.is_empty() || self.story.told(instance, end).iter().any(|t| t.is_of(action));
         // Nobody ever knew of it: somebody had to find it out at any time since it began.
         let (calm, enough) = if is_known {
@@ -90,14 +92,25 @@ impl Judge<'_> {
         } else {
             (self.longest_clear(accept, action.started, end), timeout.min(WELL_AGAIN))
         };
-        // The Node is the record: one that is deleted takes what it owes with it, unless a process saw it go and lives on.
-        let is_gone = self.evidence.nodes.get(&action.instance).is_some_and(|n| self.story.gone_unwitnessed(n, end));
+        let is_gone = self.evidence.nodes.get(&action.instance).is_some_and(|n| self.is_forgotten(n, end));
         let is_nobodys = self.is_nobodys(instance, action.started) || self.is_nobodys(instance, end);
         let excused = is_gone || is_nobodys || self.is_message_lost(action, accept, end) || calm < enough;
         self.count(Promise::HookKeptOpen, excused);
         if !excused {
             self.broken(end, format!("{name} timed out ({timeout:?}), last beaten {last}, although all was well for {calm:?}"));
         }
+    }
+
+    /// The Node is the record: one that is deleted takes what it owes with it, unless a process saw it go and lives on.
+    fn is_forgotten(&self, node: &str, until: Moment) -> bool {
+        self.story.records_lost(node, until).into_iter().any(|lost| self.story.witnesses(lost, until).is_empty())
+    }
+
+    /// From when on a process leads that cannot know the Node. Each replica remembers for itself: what a standby saw does not help the leader.
+    /// Until then the process that had led sends heartbeats.
+    fn unknown_from(&self, node: &str, until: Moment) -> Option<Moment> {
+        let lost = self.story.records_lost(node, until).into_iter();
+        lost.filter_map(|lost| self.leaders.passed_over(&self.story.witnesses(lost, until), lost, until)).min()
     }
 
     /// A process that lost its Lease goes on with the heartbeats for as long as a drain may take from when it came to owe them, and then

@@ -6,7 +6,7 @@ use serde_json::Value;
 use sundown::domain::Moment;
 use sundown::sim::{
     aws::{ActionReport, State, Transition, Verdict},
-    kube::{Entry, Fact},
+    kube::{Entry, Fact, PodRef, Request},
 };
 
 use super::{
@@ -152,7 +152,9 @@ impl Judge<'_> {
         for Entry { at, by, fact } in evidence.entries.iter().filter(|e| is_us(&e.by)) {
             match fact {
                 Fact::Deleted { pod, again: false, .. } => expected.push((*at, "Forced", &pod.name, &pod.uid)),
-                Fact::Evicted { pod, again: false, .. } if all(by) => expected.push((*at, "Evicted", &pod.name, &pod.uid)),
+                Fact::Evicted { pod, again: false, .. } if all(by) && self.is_answered(*at, by, pod) => {
+                    expected.push((*at, "Evicted", &pod.name, &pod.uid));
+                }
                 _ => {}
             }
         }
@@ -266,9 +268,23 @@ impl Judge<'_> {
         ends && self.story.fell_silent(node, at).is_some_and(|(_, back)| back.is_none())
     }
 
+    /// The process could read the answer to its eviction of this pod.
+    fn is_answered(&self, at: Moment, by: &str, pod: &PodRef) -> bool {
+        let is_it = |r: &&Request| {
+            r.client == by && r.resource == "pods" && r.subresource == "eviction" && r.namespace == pod.namespace && r.name == pod.name
+        };
+        self.evidence.requests.iter().filter(is_it).any(|r| r.at <= at && r.answered.is_some_and(|answered| answered >= at))
+    }
+
+    /// No pod was left just before the Event, whose call may have been tried again for a while. Others may have come since.
     fn is_empty_about(&self, node: &str, at: Moment) -> bool {
+        const JUST: Duration = Duration::from_secs(10);
+        let scope = Scope { needs: &[EVENTS], of: None, process: None, without_leader: None };
+        let is_just = |went: &Moment| *went <= at + SECOND && self.longest_clear(scope, *went, at.max(*went)) <= JUST;
+        let of_it = self.story.pods.values().filter(|life| life.pod.node == node);
+        let went = of_it.flat_map(|life| life.finished.into_iter().chain(life.gone)).filter(is_just);
         let looks = [0, 1, 2, 3, 5, 10].map(|ago| at + SECOND - Duration::from_secs(ago));
-        looks.iter().any(|look| self.story.left(node, *look).is_empty())
+        looks.into_iter().chain(went).any(|look| self.story.left(node, look).is_empty())
     }
 
     fn was_drained(&self, node: &str, at: Moment) -> bool {

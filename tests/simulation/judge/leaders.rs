@@ -1,10 +1,13 @@
 //! Who led when, by what the API server stored: who held the Lease, and when it was renewed.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use sundown::{
     domain::Moment,
-    sim::kube::{Entry, Fact},
+    sim::kube::{Entry, Fact, Request},
 };
 
 use super::{Evidence, Terms, is_us};
@@ -17,6 +20,8 @@ const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 const LEASE_DURATION: Duration = Duration::from_secs(15);
 /// A new leader reads the Nodes before it acts on them.
 const TAKEOVER: Duration = Duration::from_secs(5);
+/// A leader that gives the Lease up waits for its last writes for this long at most.
+const LAST_WRITES: Duration = Duration::from_secs(12);
 
 /// Who holds the Lease from `at` to the next change.
 #[derive(Debug)]
@@ -35,6 +40,8 @@ pub enum Why {
     Gone,
     /// The process that led could not renew the Lease, and lives.
     NotRenewed,
+    /// The process that led gives the Lease up as soon as its last write is answered. It sends only heartbeats.
+    HandsOver,
 }
 
 /// A time in which nobody led, or in which a new leader had only begun.
@@ -53,6 +60,8 @@ pub struct Leaders<'a> {
     holders: Vec<Holder<'a>>,
     /// When which process wrote the Lease.
     renewals: BTreeMap<&'a str, Vec<Moment>>,
+    /// Who led from when to when.
+    led: Vec<Term<'a>>,
     pub gaps: Vec<Gap>,
 }
 
@@ -78,12 +87,14 @@ pub fn lease_duration(terms: &Terms, process: &str) -> Duration {
 impl<'a> Leaders<'a> {
     pub fn of(evidence: &'a Evidence) -> Self {
         let holders = holders(evidence);
-        let gaps = gaps(evidence, &holders);
+        let led = led(evidence, &holders);
+        let mut gaps = gaps(evidence, &led);
+        gaps.extend(hand_overs(evidence, &holders));
         let mut renewals: BTreeMap<&str, Vec<Moment>> = BTreeMap::new();
         for r in evidence.requests.iter().filter(|r| r.resource == "leases" && r.is_write() && (200..300).contains(&r.status)) {
             renewals.entry(&r.client).or_default().push(r.at);
         }
-        Self { terms: &evidence.terms, holders, renewals, gaps }
+        Self { terms: &evidence.terms, holders, renewals, led, gaps }
     }
 
     /// Who holds the Lease at that moment.
@@ -119,6 +130,28 @@ impl<'a> Leaders<'a> {
         self.holders.iter().any(|h| h.at <= at && h.process == Some(process))
     }
 
+    /// Since when this process has led without a break; `None`: it does not lead at that moment.
+    pub fn leads_since(&self, process: &str, at: Moment) -> Option<Moment> {
+        let mut terms = self.led.iter().rev();
+        terms.find(|term| term.process == process && term.from <= at && at <= term.to).map(|term| term.from)
+    }
+
+    /// When another process first took the Lease between these moments. `None`: nobody did, or one of `processes` led: it took the Lease, or it
+    /// held the Lease and renewed it after `from`.
+    pub fn passed_over(&self, processes: &BTreeSet<&str>, from: Moment, to: Moment) -> Option<Moment> {
+        let renewed = |process: &str| self.renewals.get(process).is_some_and(|all| all.iter().any(|at| *at > from && *at <= to));
+        let taken = || self.holders.iter().filter(|h| h.at > from && h.at <= to).filter_map(|h| Some((h.at, h.process?)));
+        let held = self.at(from).and_then(|h| h.process).filter(|process| renewed(process));
+        let led = held.into_iter().chain(taken().map(|(_, process)| process)).any(|process| processes.contains(process));
+        taken().map(|(at, _)| at).min().filter(|_| !led)
+    }
+
+    /// Whether a process holds the Lease then or at any time later.
+    pub fn leads_from(&self, process: &str, from: Moment) -> bool {
+        let holds_then = self.at(from).is_some_and(|h| h.process == Some(process));
+        holds_then || self.holders.iter().any(|h| h.at > from && h.process == Some(process))
+    }
+
     /// How often another process began to lead between these moments, or the same one anew.
     pub fn changes(&self, from: Moment, to: Moment) -> usize {
         self.holders.iter().filter(|h| h.process.is_some() && h.at > from && h.at <= to).count()
@@ -148,6 +181,7 @@ fn holders(evidence: &Evidence) -> Vec<Holder<'_>> {
 }
 
 /// A process, and from when to when it led.
+#[derive(Debug)]
 struct Term<'a> {
     process: &'a str,
     from: Moment,
@@ -155,8 +189,8 @@ struct Term<'a> {
     why: Why,
 }
 
-fn gaps(evidence: &Evidence, holders: &[Holder<'_>]) -> Vec<Gap> {
-    let mut terms: Vec<Term<'_>> = Vec::new();
+fn led<'a>(evidence: &'a Evidence, holders: &[Holder<'a>]) -> Vec<Term<'a>> {
+    let mut terms: Vec<Term<'a>> = Vec::new();
     for (i, holder) in holders.iter().enumerate() {
         let Some(process) = holder.process else { continue };
         let next = holders.get(i + 1).map_or(evidence.ended, |next| next.at);
@@ -164,6 +198,10 @@ fn gaps(evidence: &Evidence, holders: &[Holder<'_>]) -> Vec<Gap> {
         let until = ended.map_or(next, |ended| ended.min(next));
         terms.extend(renewed(evidence, process, holder.at, until));
     }
+    terms
+}
+
+fn gaps(evidence: &Evidence, terms: &[Term<'_>]) -> Vec<Gap> {
     let mut gaps = Vec::new();
     let (mut free, mut why, mut last) = (evidence.begun, Why::Gone, "");
     // A process that goes on without the Lease may be ended meanwhile.
@@ -171,7 +209,7 @@ fn gaps(evidence: &Evidence, holders: &[Holder<'_>]) -> Vec<Gap> {
         let ended = evidence.ends.iter().find(|(name, at)| name == process && *at >= from && *at <= to);
         ended.map(|(_, at)| Gap { from: *at, to, why: Why::Gone, is_takeover: true })
     };
-    for term in &terms {
+    for term in terms {
         if free < term.from || last != term.process {
             let is_takeover = !last.is_empty();
             let to = if is_takeover { term.from + TAKEOVER } else { term.from };
@@ -185,6 +223,23 @@ fn gaps(evidence: &Evidence, holders: &[Holder<'_>]) -> Vec<Gap> {
         gaps.push(Gap { from: free, to: evidence.ended, why, is_takeover: true });
     }
     gaps
+}
+
+/// A process that gives the Lease up by itself begins no further write, and holds the Lease until its last one is answered: it led no more from
+/// its last write on at the earliest. Where no write was under way when it gave the Lease up, it waited for none.
+fn hand_overs(evidence: &Evidence, holders: &[Holder<'_>]) -> Vec<Gap> {
+    let gap = |pair: &[Holder<'_>]| {
+        let [holder, next] = pair else { return None };
+        let process = holder.process.filter(|_| next.by_us && next.process.is_none())?;
+        let of_it = |r: &&Request| r.client == process && r.is_write() && r.at >= holder.at && r.at <= next.at;
+        let given_up = evidence.requests.iter().filter(of_it).filter(|r| r.resource == "leases").map(|r| r.at).max()?;
+        let is_before = |r: &&Request| ["nodes", "pods"].contains(&r.resource.as_str()) && r.at < given_up;
+        let writes = || evidence.requests.iter().filter(of_it).filter(is_before);
+        let last = writes().map(|r| r.at).max()?;
+        let is_under_way = writes().any(|r| r.answered.is_none_or(|answered| answered >= given_up));
+        is_under_way.then(|| Gap { from: last.max(given_up - LAST_WRITES), to: next.at, why: Why::HandsOver, is_takeover: false })
+    };
+    holders.windows(2).filter_map(gap).collect()
 }
 
 /// The parts of a process's time with the Lease in which it had renewed it in time.

@@ -8,7 +8,7 @@ use super::{
     excuses::{MESSAGES, SEE_NODES, Scope, WRITE_NODES},
     promises::Promise,
     sent::{Kind, Notice, events},
-    story::{Deadline, is_open},
+    story::{Deadline, Told, is_open},
 };
 
 impl Judge<'_> {
@@ -44,7 +44,29 @@ impl Judge<'_> {
             || event.kind == Kind::LaunchHook
             || self.is_nobodys(&event.instance, at)
             || self.story.told(&event.instance, at).iter().any(|t| t.hook == event.hook && same_action(t.token.as_ref(), event.token.as_ref()))
+            || self.is_replaced_by_hand(notice, at)
             || self.is_over(notice, at)
+    }
+
+    /// A person wrote an action of its hook that began no earlier into the open record. A record is taken at its word, and AWS keeps one action
+    /// of a hook and an instance open at a time. Sundown calls an action that only a record names by its instance, so it keeps the real one
+    /// open and completes it, too. Whether it did is judged with the [actions](super::actions).
+    fn is_replaced_by_hand(&self, notice: &Notice, at: Moment) -> bool {
+        let event = &notice.event;
+        let Some(node) = self.evidence.nodes.get(&event.instance) else { return false };
+        let is_later = |told: &Told| told.is_made_up && told.hook == event.hook && told.time >= notice.time();
+        let pages = self.story.pages_between(node, self.decided_from(notice, node, at), at);
+        let mut open = pages.filter(|(page, _)| page.instance == event.instance && is_open(page));
+        open.any(|(page, _)| page.told.iter().any(|told| is_later(told)))
+    }
+
+    /// From when on it may have been decided: a moment before its message was deleted. Where something is broken, the deletion may come much
+    /// later.
+    fn decided_from(&self, notice: &Notice, node: &str, at: Moment) -> Moment {
+        // By AWS's clock, an event may be of a time that is yet to come.
+        let time = notice.time().min(at);
+        let scope = Scope::of_leader(&[MESSAGES, SEE_NODES, WRITE_NODES]).about(&notice.event.instance, node);
+        if self.is_excused(scope, time, at) { time } else { time.max(at - Duration::from_secs(3)) }
     }
 
     /// No action of this event's hook is open any more.
@@ -80,11 +102,7 @@ impl Judge<'_> {
         if self.story.hand(node, "rebooted", at) {
             return self.story.told(&event.instance, at).iter().any(|t| t.event != event.id);
         }
-        // It is decided a moment before it is deleted; where something is broken, the deletion may come much later.
-        // By AWS's clock, an event may be of a time that is yet to come.
-        let time = notice.time().min(at);
-        let scope = Scope::of_leader(&[MESSAGES, SEE_NODES, WRITE_NODES]).about(&event.instance, node);
-        let since = if self.is_excused(scope, time, at) { time } else { time.max(at - Duration::from_secs(3)) };
+        let since = self.decided_from(notice, node, at);
         self.story.pages_between(node, since, at).filter(|(page, _)| page.instance == event.instance).any(|(page, until)| {
             if page.record.is_none() {
                 return false;

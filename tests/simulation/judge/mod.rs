@@ -44,7 +44,7 @@ use sundown::sim::{
 use self::{
     excuses::{COMPLETIONS, Faults, MESSAGES, SEE_NODES, Scope},
     leaders::Leaders,
-    nodes::{Write, writes},
+    nodes::{Write, is_claimed_twice, writes},
     promises::{Promise, Tally},
     sent::Notice,
     story::Story,
@@ -384,7 +384,13 @@ impl<'a> Judge<'a> {
     fn looks_like_ours(&self, group: &str, instance: &str, at: Moment) -> bool {
         let tagged = self.belongs(group).is_some_and(|b| [Belongs::Karpenter, Belongs::Ignored, Belongs::LeftOut].contains(&b));
         let node = self.evidence.nodes.get(instance);
-        tagged && (node.is_none_or(|n| self.node_away(n, instance, at) || self.is_excused(Scope::of_leader(&[SEE_NODES]).about(instance, n), at, at)))
+        // EC2 cannot say any more which of two Nodes is the instance's. The other one is taken for it.
+        let is_confirmed_by_nobody = |n: &str| self.story.is_terminated(instance, at) && is_claimed_twice(&self.writes, n, at, at);
+        let is_hidden = |n: &String| {
+            let unseen = || self.is_excused(Scope::of_leader(&[SEE_NODES]).about(instance, n), at, at);
+            self.node_away(n, instance, at) || is_confirmed_by_nobody(n) || unseen()
+        };
+        tagged && node.is_none_or(is_hidden)
     }
 
     /// An instance's Node is not there, or was not a moment ago: what was decided then is still on its way, longer where something is broken.

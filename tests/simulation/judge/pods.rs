@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use sundown::{
     domain::Moment,
     sim::kube::{Entry, Fact, PodRef, Request},
@@ -29,11 +30,12 @@ impl Judge<'_> {
         for Entry { at, fact, by } in self.evidence.entries.iter().filter(|e| is_us(&e.by)) {
             let (Fact::Evicted { pod, grace, again, .. } | Fact::Deleted { pod, grace, again, .. }) = fact else { continue };
             self.not_again(*at, pod, *again);
-            self.open_record(*at, pod);
-            self.not_while_paused(*at, pod);
             let forced = matches!(fact, Fact::Deleted { .. });
+            let sent = self.sent(*at, by, pod, forced);
+            self.open_record(*at, sent, pod, forced);
+            self.not_while_paused(*at, sent, pod);
             if !again {
-                self.measured(self.sent(*at, by, pod, forced), pod, *grace, forced);
+                self.measured(sent, by, pod, *grace, forced);
             }
             if forced && !again {
                 self.forced(*at, by, pod);
@@ -65,21 +67,36 @@ impl Judge<'_> {
     pub(super) fn open_records(&mut self) {
         for entry in self.evidence.entries.iter().filter(|e| is_us(&e.by)) {
             if let Fact::Evicted { pod, .. } | Fact::Deleted { pod, .. } = &entry.fact {
-                self.open_record(entry.at, pod);
+                let forced = matches!(entry.fact, Fact::Deleted { .. });
+                let sent = self.sent(entry.at, &entry.by, pod, forced);
+                self.open_record(entry.at, sent, pod, forced);
             }
         }
     }
 
-    fn open_record(&mut self, at: Moment, pod: &PodRef) {
-        if !self.story.was_open(&pod.node, at) {
+    /// No call takes a request back that was sent while the record was open. But an eviction carries a time limit: it must not outlast a drain
+    /// whose end was known when it was sent.
+    fn open_record(&mut self, at: Moment, sent: Moment, pod: &PodRef, forced: bool) {
+        let was_open = |at: Moment| self.story.was_open(&pod.node, at);
+        let is_unforeseen = || was_open(sent) && (forced || !self.ended_as_known(pod, sent, at));
+        if !was_open(at) && !is_unforeseen() {
             self.broken(at, format!("{} was touched on {}, which has no open record", pod.name, pod.node));
         }
     }
 
-    /// Nobody is touched in a pause that whoever leads must know of.
-    fn not_while_paused(&mut self, at: Moment, pod: &PodRef) {
-        let is_paused = self.story.pauses(&pod.node).iter().any(|(from, to)| *from <= at && at < *to);
-        let known = self.known_pause(&pod.node, at);
+    /// The drain ended between these moments, at a deadline that was known at the first one.
+    fn ended_as_known(&self, pod: &PodRef, sent: Moment, at: Moment) -> bool {
+        let Some(instance) = self.instance_of(&pod.node) else { return false };
+        let mut pages = self.story.pages_between(&pod.node, sent, at).map(|(page, _)| page);
+        let ended = pages.find(|page| page.record.as_ref().is_some_and(|r| r["released"]["outcome"] == "deadline")).map(|page| page.at);
+        let known = self.story.deadlines(instance, sent);
+        ended.is_some_and(|ended| known.iter().any(|d| d.end <= ended + SLACK && ended <= d.end + SLACK))
+    }
+
+    /// Nobody sends a request about a pod in a pause that whoever leads must know of. No call takes one back that was sent before.
+    fn not_while_paused(&mut self, at: Moment, sent: Moment, pod: &PodRef) {
+        let is_paused = self.story.pauses(&pod.node).iter().any(|(from, to)| *from <= sent && sent < *to);
+        let known = self.known_pause(&pod.node, sent);
         if is_paused {
             self.count(Promise::PauseKept, known.is_none());
         }
@@ -109,10 +126,10 @@ impl Judge<'_> {
     }
 
     /// The grace that a pod gets is its own, or what is left of a time that may rule.
-    fn measured(&mut self, at: Moment, pod: &PodRef, grace: u64, forced: bool) {
+    fn measured(&mut self, at: Moment, by: &str, pod: &PodRef, grace: u64, forced: bool) {
         let own = self.grace_of(pod);
         let Some(instance) = self.instance_of(&pod.node).cloned() else { return };
-        let deadlines = self.story.deadlines(&instance, at);
+        let deadlines = self.deadlines_for(at, by, &pod.node, &instance);
         let left = |d: &Deadline| u64::try_from(d.at.duration_since(at).as_secs()).unwrap_or_default();
         let fits = |d: &Deadline| grace.abs_diff(left(d).min(own).max(1)) <= 2;
         // A successor cannot know which heartbeats of the one before were accepted: it reckons as if the last one that was due had been.
@@ -126,6 +143,46 @@ impl Judge<'_> {
         if !deadlines.iter().any(fits) && (forced || grace != own) {
             self.broken(at, format!("{} got a grace of {grace} s, its own is {own} s: {deadlines:?}", pod.name));
         }
+    }
+
+    /// The deadlines that may rule for a process: one that was surely over when it took the drain over is void.
+    fn deadlines_for(&self, at: Moment, by: &str, node: &str, instance: &str) -> Vec<Deadline> {
+        let mut all = self.story.deadlines(instance, at);
+        for (take_over, old, new) in self.counted_anew(at, by, node, instance) {
+            if old.at + SLACK <= take_over {
+                all.retain(|d| (d.at, d.accepted) != (old.at, old.accepted));
+            }
+            all.push(new);
+        }
+        all
+    }
+
+    /// When this process took the drain over, with each deadline that was over by then and the one that counts anew from there. It begins a
+    /// drain that it takes over when it has read the Node: by the LIST of its term, or by a GET. Until then it touches no pod of it.
+    fn counted_anew(&self, at: Moment, by: &str, node: &str, instance: &str) -> Vec<(Moment, Deadline, Deadline)> {
+        let Some(since) = self.leaders.leads_since(by, at) else { return Vec::new() };
+        let touches = |e: &&Entry| matches!(&e.fact, Fact::Evicted { pod, .. } | Fact::Deleted { pod, .. } if pod.node == node);
+        let touched = self.evidence.entries.iter().filter(touches).find(|e| e.by == by && e.at >= since).map_or(at, |e| e.at.min(at));
+        let reads = |r: &&Request| {
+            let is_read = r.verb == "list" || (r.verb == "get" && r.name == node);
+            is_read && r.client == by && r.resource == "nodes" && r.status == 200
+        };
+        let read = self.evidence.requests.iter().filter(reads).filter_map(|r| r.answered);
+        let take_overs = read.filter(|read| *read >= since && *read <= touched);
+        let of = |at: Moment| self.story.counted_anew(instance, since, at).into_iter().map(move |(old, new)| (at, old, new));
+        take_overs.flat_map(of).collect()
+    }
+
+    /// By how much a process took AWS's clock to be ahead of what it was when it accepted for this instance: the answers of AWS give whole
+    /// seconds. The time of the accept in the record is by that measurement. Every deadline of AWS is that much earlier for the process.
+    fn measured_ahead(&self, instance: &str, by: &str) -> SignedDuration {
+        let accepts = self.story.seen.iter().filter(|seen| seen.instance == instance && seen.by == by);
+        let off = accepts.filter_map(|seen| {
+            let says = seen.written.accepted - self.story.notices[seen.cause?].ahead;
+            Some(says.duration_since(seen.accepted?))
+        });
+        // One that is further off breaks another promise.
+        off.max().unwrap_or_default().clamp(SignedDuration::ZERO, SignedDuration::from_secs(1))
     }
 
     /// By when a pod had to be gone, as far as it had been asked before this moment.
@@ -157,14 +214,16 @@ impl Judge<'_> {
         let asked = self.evidence.requests.iter().filter(about).any(|r| r.at <= at && r.at >= bound);
         let own = Duration::from_secs(self.grace_of(pod));
         let Some(instance) = self.instance_of(&pod.node).cloned() else { return };
-        let deadlines = self.story.deadlines(&instance, at);
+        let deadlines = self.deadlines_for(at, by, &pod.node, &instance);
         let from = |d: &Deadline| {
             let polite = d.accepted + Duration::try_from(d.at.duration_since(d.accepted)).unwrap_or_default().mul_f64(share);
             (d.at - own).max(polite).min(d.at - LAST)
         };
         // One that could not be asked (no slot was free, or the API server had too much to do) has two seconds more, but not longer than
         // until the last second, in which nothing waits any more.
-        if !asked && !deadlines.iter().any(|d| at >= (from(d).max(bound) + UNASKED).min(d.at - LAST)) {
+        let ahead = self.measured_ahead(&instance, by);
+        let mut measured = deadlines.iter().map(|d| Deadline { at: d.at - ahead, ..*d });
+        if !asked && !measured.any(|d| at >= (from(&d).max(bound) + UNASKED).min(d.at - LAST)) {
             self.broken(at, format!("{} was deleted and never asked to go", pod.name));
         }
         if !deadlines.iter().any(|d| at + SLACK >= from(d)) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sundown::{domain::Moment, sim::kube::NodeState};
 
 use super::{
-    Judge, is_us,
+    Judge, SLACK, is_us,
     nodes::{EXCLUDED, RECORD, RELEASE, TAINT, Write, excluded, open_record, record, taint},
     promises::Promise,
 };
@@ -28,7 +28,8 @@ struct Before {
     meddled: bool,
     /// It is to be put back: a person asked for it, and no hook kept the drain from that.
     restore: Option<Moment>,
-    /// A person took its record away after the drain was over: nobody knows any more that its taint is ours.
+    /// A person took its record away after the drain was over, or while no process was there that ever led again: nobody knows any more
+    /// that its taint is ours, and what it was before.
     is_forgotten: bool,
     /// We cordoned it because it claims the instance of another Node, and leave it so.
     only_cordoned: bool,
@@ -64,6 +65,10 @@ impl Judge<'_> {
             };
             if !is_us(write.by) {
                 others(write, old, new, known);
+                let takes_record = open_record(old).is_some() && !new.annotations.contains_key(RECORD);
+                if takes_record && !self.is_remembered(write.at) {
+                    (known.is_forgotten, known.restore) = (true, None);
+                }
                 continue;
             }
             if taint(old).is_some() && taint(new).is_none() {
@@ -78,6 +83,17 @@ impl Judge<'_> {
                 self.broken(evidence.ended, format!("{name}: {wrong}"));
             }
         }
+    }
+}
+
+impl Judge<'_> {
+    /// A process that had listed the Nodes before that moment, and lived on, leads then or at any time later: it knows what the records said.
+    fn is_remembered(&self, lost: Moment) -> bool {
+        let evidence = self.evidence;
+        let lists = evidence.requests.iter().filter(|r| (r.verb.as_str(), r.resource.as_str(), r.status) == ("list", "nodes", 200));
+        let in_time = lists.filter(|r| is_us(&r.client) && !r.is_disturbed && r.answered.is_some_and(|answered| answered < lost));
+        let lives_on = |process: &str| !evidence.ends.iter().any(|(name, at)| name == process && *at <= lost + SLACK);
+        in_time.map(|r| r.client.as_str()).any(|process| lives_on(process) && self.leaders.leads_from(process, lost))
     }
 }
 

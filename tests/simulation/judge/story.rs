@@ -1,6 +1,10 @@
 //! What happened, put in order: the life of every pod, and what was written on every Node when.
 
-use std::{collections::BTreeMap, rc::Rc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    time::Duration,
+};
 
 use serde_json::Value;
 use sundown::domain::Moment;
@@ -269,12 +273,23 @@ impl<'a> Story<'a> {
             // The last window that anybody was told was granted, once two thirds of it are over.
             let last = self.told_beats(action).filter(|b| *b <= now).max().unwrap_or_else(|| to_the_second(action.started));
             let window = |from: Moment| Deadline::of(from, from + action.heartbeat_timeout, margin, first);
-            if now >= last + action.heartbeat_timeout.mul_f64(0.66) {
+            if is_lapsing(last, action.heartbeat_timeout, now) {
                 all.push(window(last));
             }
             all.extend(self.assumed_windows(action, now).map(window));
         }
         all
+    }
+
+    /// The deadlines of hooks that were over when a process, which has led since `since`, took the drain over. Each with the one that counts
+    /// from there instead, as does the part of it in which nobody is forced. One that it accepted itself it has not taken over.
+    pub fn counted_anew(&self, instance: &str, since: Moment, take_over: Moment) -> Vec<(Deadline, Deadline)> {
+        let terms = &self.evidence.terms;
+        let (timeout, margin) = (Duration::from_secs(terms.drain_timeout), terms.margin(""));
+        let from = |start: Moment| Deadline::of(start, start + timeout, margin, start);
+        let told = self.told_last(instance, take_over);
+        let hooks = told.iter().filter(|one| one.hook.is_some() && one.accepted < since).map(|one| one.accepted);
+        hooks.map(|accepted| (from(accepted), from(take_over))).filter(|(old, _)| old.at <= take_over + super::SLACK).collect()
     }
 
     /// The heartbeats of an action whose acceptance was heard of.
@@ -360,19 +375,27 @@ impl<'a> Story<'a> {
         last.is_some_and(|c| matches!(c.state, State::Stopping | State::ShuttingDown | State::Stopped | State::Terminated))
     }
 
-    /// The Node's object went, or somebody took its open record away, and no process that saw it lived on. To see it, a process must have
-    /// listed the Nodes before.
-    pub fn gone_unwitnessed(&self, node: &str, until: Moment) -> bool {
+    /// The instance is gone: EC2 knows neither its name nor its addresses any more.
+    pub fn is_terminated(&self, instance: &str, at: Moment) -> bool {
+        self.evidence.changes.iter().any(|c| c.id == instance && c.at <= at && c.state == State::Terminated)
+    }
+
+    /// When the Node's object went, or somebody took its open record away.
+    pub fn records_lost(&self, node: &str, until: Moment) -> Vec<Moment> {
         let pages = self.pages.get(node).map(Vec::as_slice).unwrap_or_default();
-        let taken_away = pages.windows(2).filter(|w| is_open(&w[0]) && w[1].record.is_none()).map(|w| &w[1].at);
-        let mut times = self.gone.get(node).into_iter().flatten().chain(taken_away).filter(|t| **t <= until);
+        let taken_away = pages.windows(2).filter(|w| is_open(&w[0]) && w[1].record.is_none()).map(|w| w[1].at);
+        self.gone.get(node).into_iter().flatten().copied().chain(taken_away).filter(|t| *t <= until).collect()
+    }
+
+    /// The processes that could see what was lost then, and lived on. To see it, a process must have listed the Nodes before.
+    pub fn witnesses(&self, lost: Moment, until: Moment) -> BTreeSet<&str> {
         let lives = self.evidence.lives.iter().enumerate();
         // A process is named by its replica and by how many have started before it.
         let on: Vec<String> =
             lives.filter(|(_, (.., end))| end.is_none_or(|e| e >= until)).map(|(i, (replica, ..))| format!("sundown-{replica}-{}", i + 1)).collect();
         let lists = self.evidence.requests.iter().filter(|r| (r.verb.as_str(), r.resource.as_str(), r.status) == ("list", "nodes", 200));
-        let lists: Vec<_> = lists.filter(|r| !r.is_disturbed && on.contains(&r.client)).filter_map(|r| r.answered).collect();
-        times.any(|t| !lists.iter().any(|listed| listed < t))
+        let in_time = lists.filter(|r| !r.is_disturbed && on.contains(&r.client) && r.answered.is_some_and(|answered| answered < lost));
+        in_time.map(|r| r.client.as_str()).collect()
     }
 
     pub fn machine_gone(&self, node: &str, at: Moment) -> bool {
@@ -411,6 +434,11 @@ impl<'a> Story<'a> {
     pub fn hand(&self, node: &str, what: &str, at: Moment) -> bool {
         self.evidence.hands.iter().any(|(t, n, w)| *t <= at && n == node && *w == what)
     }
+}
+
+/// Two thirds of a window that began then are over, as exactly as AWS's clock can be measured.
+pub(super) fn is_lapsing(from: Moment, timeout: Duration, now: Moment) -> bool {
+    now + super::SLACK >= from + timeout * 2 / 3
 }
 
 /// Events tell their time in whole seconds.

@@ -7,7 +7,10 @@ use sundown::{
     sim::aws::{ActionReport, Call, Outcome},
 };
 
-use super::{leaders::lease_duration, story::Story};
+use super::{
+    leaders::lease_duration,
+    story::{Story, is_lapsing},
+};
 
 /// Once the Lease has expired, another process leads within this time.
 const TAKEN_OVER: Duration = Duration::from_secs(5);
@@ -36,7 +39,7 @@ impl Story<'_> {
             windows.push(started.max(first.at - interval - without_leader));
             windows.extend(Some(started).filter(|started| *started + timeout > first.at));
         }
-        windows.into_iter().filter(move |from| now >= *from + timeout.mul_f64(0.66))
+        windows.into_iter().filter(move |from| is_lapsing(*from, timeout, now))
     }
 
     /// Who wrote an action into the record of its Node.

@@ -8,10 +8,18 @@ use jiff::SignedDuration;
 use serde_json::Value;
 use sundown::{
     domain::Moment,
-    sim::{aws::ActionReport, kube::Request},
+    sim::{
+        aws::{ActionReport, Delivery},
+        kube::Request,
+    },
 };
 
 use super::{is_us, sent::Notice};
+
+/// No event is taken to be later than this after its receipt.
+const LATEST: SignedDuration = SignedDuration::from_secs(5);
+/// How exactly AWS's clock can be measured: its answers give whole seconds.
+const INEXACT: SignedDuration = SignedDuration::from_secs(2);
 
 /// An entry of a record, as it is written. Its times are by AWS's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -317,6 +325,13 @@ impl Notice {
         self.event.id.chars().take(128).collect()
     }
 
+    /// The time that the entry must say, by AWS's clock: the message's, but not later than `LATEST` after a receipt.
+    fn recorded_time(&self, written: &Written) -> Moment {
+        let latest = |d: &Delivery| d.at + self.ahead + LATEST;
+        let is_capped = |d: &Delivery| self.aws_time() > latest(d) && written.time.duration_since(latest(d)).abs() <= INEXACT;
+        if self.deliveries.iter().any(is_capped) { written.time } else { self.aws_time() }
+    }
+
     /// What the entry says otherwise than the event, in words.
     pub fn differs(&self, written: &Written) -> Vec<String> {
         let event = &self.event;
@@ -325,7 +340,7 @@ impl Notice {
         let text = |t: &Option<String>| t.clone().unwrap_or_default();
         let facts = [
             ("kind", written.kind.clone(), event.kind.name().to_owned()),
-            ("time", millis(written.time).to_string(), millis(self.aws_time()).to_string()),
+            ("time", millis(written.time).to_string(), millis(self.recorded_time(written)).to_string()),
             ("state", text(&written.state), text(&event.state)),
             ("ends", format!("{:?}", written.ends.map(millis)), format!("{:?}", event.ends.map(millis))),
             ("hook", text(&hook(&written.hook)), text(&hook(&event.hook))),

@@ -310,6 +310,13 @@ async fn a_leader_that_took_a_drain_over_and_whose_heartbeat_fails_forces_sooner
         let at = started + s(after);
         evidence.calls.push(Call { at, api: BEAT.to_owned(), object, by: by.to_owned(), outcome });
     };
+    let beaten = |after: u64| {
+        let mut evidence = evidence.clone();
+        beat(&mut evidence, after, US, Outcome::Ok);
+        judge(&evidence)
+    };
+    keeps(&beaten(18), EARLY, "two thirds are over in a second, and AWS's clock is not known better");
+    breaks(&beaten(20), EARLY);
     for after in [20, 45] {
         beat(&mut evidence, after, US, Outcome::Ok);
     }

@@ -58,6 +58,21 @@ async fn a_record_that_says_other_than_its_message_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_from_the_future_is_recorded_as_five_seconds_after_its_receipt() {
+    let evidence = hooked().await;
+    let at = accepted(&evidence);
+    let recorded = |seconds: u64| {
+        doctored(&evidence, |e| {
+            edit_bodies(e, |body| body["time"] = json!((at + s(600)).strftime(TIME).to_string()));
+            edit_first(e, |entry| entry["time"] = json!((at + s(seconds)).to_string()));
+        })
+    };
+    keeps(&recorded(5), "but its time", "that is the limit");
+    breaks(&recorded(1), "but its time");
+    breaks(&recorded(10), "but its time");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_record_that_says_another_time_of_its_accept_is_seen() {
     const OFF: &str = "from the moment that it says";
     let evidence = hooked().await;

@@ -34,6 +34,25 @@ async fn a_force_on_account_of_what_was_over_at_its_accept_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_force_of_a_pod_that_never_had_two_seconds_to_be_asked_is_seen_unless_awss_clock_was_measured_ahead() {
+    const NEVER: &str = "quorum-0 was deleted and never asked to go";
+    let mut evidence = reclaimed().await;
+    let begun = accepted(&evidence);
+    evidence.requests.retain(|r| r.subresource != "eviction" || r.name != "quorum-0");
+    let forced = evidence.entries.iter_mut().find(|e| matches!(e.fact, Fact::Deleted { .. })).unwrap();
+    forced.at = forced.at + Duration::from_millis(1_700);
+    let ahead = |millis: u64| {
+        let mut evidence = evidence.clone();
+        let says = (begun + Duration::from_millis(millis)).to_string();
+        edit_first(&mut evidence, |entry| entry["accepted"] = json!(says));
+        judge(&evidence)
+    };
+    breaks(&ahead(0), NEVER);
+    keeps(&ahead(600), NEVER, "the process took its deadline to be 0.6 s earlier");
+    breaks(&ahead(100), NEVER);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_drain_that_is_given_up_at_a_deadline_of_an_older_one_is_seen() {
     const EARLY: &str = "was completed before";
     let mut evidence = overdue().await;

@@ -7,6 +7,8 @@ use sundown::sim::{
 
 use super::*;
 
+const UNTRUE: &str = "an Event is not true";
+
 /// The run, with all Events of this reason changed.
 fn with(evidence: &Evidence, reason: &str, change: impl Fn(&mut Event)) -> Vec<String> {
     let mut evidence = evidence.clone();
@@ -27,7 +29,6 @@ fn besides(evidence: &Evidence, change: impl Fn(&mut Event)) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn an_event_of_what_did_not_happen_is_seen() {
-    const UNTRUE: &str = "an Event is not true";
     let evidence = reclaimed().await;
     for reason in ["LifecycleCompleted", "LifecycleOver", "HookKeptOpen", "Uncordoned", "RecordRestored", "RecordVoid", "Paused", "Resumed"] {
         let severity = |e: &mut Event| {
@@ -111,4 +112,23 @@ async fn a_thing_that_happens_without_its_event_is_seen() {
     let mut other = completed;
     fault(&mut other, "patch nodes", begun, ended);
     breaks(&judge(&other), "LifecycleCompleted of ip-");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_event_of_a_drain_is_true_of_the_moment_at_which_its_node_was_empty() {
+    let hooked = hooked().await;
+    let back = |late: u64, is_failing: bool| {
+        let mut evidence = hooked.clone();
+        let emptied = when(&evidence, |f| matches!(f, Fact::PodGone(_)));
+        let bound = |e: &Entry| if let Fact::Bound(pod) = &e.fact { Some(pod.clone()) } else { None };
+        let pod = evidence.entries.iter().find_map(bound).unwrap();
+        insert(&mut evidence, emptied, "<scheduler>", Fact::Bound(PodRef { uid: "again".to_owned(), ..pod }));
+        if is_failing {
+            fault(&mut evidence, "create events", emptied, emptied + s(15));
+        }
+        with(&evidence, "Drained", |e| (e.first, e.last) = (emptied + s(late), emptied + s(late)))
+    };
+    keeps(&back(6, false), UNTRUE, "a pod came back at once");
+    breaks(&back(20, false), UNTRUE);
+    keeps(&back(20, true), UNTRUE, "its call was not answered at first");
 }

@@ -92,3 +92,25 @@ async fn a_deletion_that_the_queue_forgets_settles_an_interruption_if_it_came_in
     keeps(&asked(1), LATE, "it was decided");
     breaks(&asked(4), LATE);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_notice_that_comes_while_a_leader_waits_for_its_last_write_is_excused() {
+    let evidence = reclaimed().await;
+    let (from, _) = sent(&evidence);
+    let given_up = from + s(5);
+    let lease = evidence.requests.iter().find(|r| r.resource == "leases" && r.is_write()).unwrap().clone();
+    let eviction = evidence.requests.iter().find(|r| r.subresource == "eviction").unwrap().clone();
+    let holds = evidence.entries.iter().find(|e| matches!(&e.fact, Fact::LeaseHeld { lease, .. } if lease == "sundown")).unwrap().clone();
+    let after = |answered: Moment| {
+        let mut late = later(&evidence, 8);
+        late.requests.retain(|r| r.resource == "leases" || !r.is_write() || r.at < from || r.at > given_up);
+        late.requests.push(Request { at: holds.at, answered: Some(answered), ..eviction.clone() });
+        late.requests.push(Request { at: given_up, answered: Some(given_up), ..lease.clone() });
+        late.requests.sort_by_key(|r| r.at);
+        insert(&mut late, given_up, &holds.by, Fact::LeaseHeld { lease: "sundown".to_owned(), holder: String::new() });
+        insert(&mut late, from + s(7), &holds.by, holds.fact.clone());
+        judge(&late)
+    };
+    keeps(&after(given_up), LATE, "its last write was under way");
+    breaks(&after(holds.at), LATE);
+}

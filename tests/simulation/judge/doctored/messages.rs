@@ -1,6 +1,7 @@
 //! Which messages are deleted.
 
 use serde_json::json;
+use sundown::sim::aws::ActionReport;
 
 use super::*;
 
@@ -24,7 +25,7 @@ async fn a_message_of_a_later_action_of_a_hook_that_the_record_names_is_not_dura
     let first = evidence.actions[0].clone();
     let token = "12345678-1234-1234-1234-123456789012";
     let of_hook = evidence.messages.iter().find(|m| m.body.contains(&first.token)).unwrap().body.clone();
-    evidence.actions.push(sundown::sim::aws::ActionReport { token: token.to_owned(), started: at - s(1), ..first.clone() });
+    evidence.actions.push(ActionReport { token: token.to_owned(), started: at - s(1), ..first.clone() });
     let told = |body: &str| {
         let mut evidence = evidence.clone();
         send(&mut evidence, body, at, at + s(1));
@@ -162,4 +163,34 @@ async fn a_drain_that_knows_that_its_machine_is_over_learns_nothing_more() {
     keeps(&knowing("stopped", false), LOST, "it is over already");
     breaks(&knowing("stopped", true), LOST);
     breaks(&knowing("stopping", false), LOST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_action_that_a_person_wrote_into_the_record_stands_for_the_one_that_is_open() {
+    let evidence = hooked().await;
+    let at = when(&evidence, |f| matches!(f, Fact::Evicted { .. })) + s(3);
+    let first = evidence.actions[0].clone();
+    let token = "12345678-1234-1234-1234-123456789012";
+    let body = evidence.messages.iter().find(|m| m.body.contains(&first.token)).unwrap().body.replace(&first.token, token);
+    let is_record = |f: &&Fact| matches!(f, Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record"));
+    let open = evidence.entries.iter().map(|e| &e.fact).find(is_record).unwrap();
+    let with = |by: &str, time: Moment| {
+        let mut evidence = evidence.clone();
+        evidence.actions.push(ActionReport { token: token.to_owned(), started: at - s(1), ..first.clone() });
+        let mut page = open.clone();
+        let Fact::Annotated { annotations, .. } = &mut page else { panic!() };
+        let text = annotations.get_mut("sundown.dev/record").unwrap();
+        let mut record: Value = serde_json::from_str(text).unwrap();
+        record["interruptions"].as_array_mut().unwrap().push(json!({
+            "kind": "terminate-hook", "event": "made-up", "time": time.to_string(), "accepted": time.to_string(),
+            "group": first.group, "hook": first.hook, "token": "00000000-0000-4000-8000-000000000000",
+        }));
+        *text = record.to_string();
+        insert(&mut evidence, at - s(2), by, page);
+        send(&mut evidence, &body, at, at + s(1));
+        judge(&evidence)
+    };
+    keeps(&with("kubectl", at - s(2)), LOST, "a record is taken at its word");
+    breaks(&with("kubectl", first.started - s(60)), LOST);
+    breaks(&with("sundown-0", at - s(2)), LOST);
 }

@@ -148,6 +148,14 @@ async fn a_node_that_is_not_put_back_as_it_was_is_seen() {
     let mut taken = never.clone();
     then(&mut taken, evidence.ended, PERSON, |s| drop(s.annotations.remove("sundown.dev/record")));
     breaks(&judge(&taken), "its taint was left behind without a record");
+    let mut unseen = taken.clone();
+    unseen.ends = vec![(US.to_owned(), evidence.ended)];
+    for rule in ["its taint was left behind without a record", "a person released it, and it was not put back"] {
+        keeps(&judge(&unseen), rule, "nobody who had seen its record leads any more");
+    }
+    let mut later = unseen.clone();
+    later.ends = vec![(US.to_owned(), evidence.ended + s(5))];
+    breaks(&judge(&later), "its taint was left behind without a record");
     let drained = hooked().await;
     let mut taken = drained.clone();
     then(&mut taken, drained.ended, PERSON, |s| drop(s.annotations.remove("sundown.dev/record")));

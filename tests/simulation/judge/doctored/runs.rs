@@ -66,3 +66,46 @@ async fn trouble_that_comes_after_a_pause_was_known_excuses_no_removal() {
     fault(&mut evidence, "watch nodes", forced - s(10), forced + s(1));
     breaks(&judge(&evidence), "has been paused since");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_removal_that_was_sent_before_a_pause_is_excused_and_one_that_was_sent_in_it_is_seen() {
+    let mut evidence = reclaimed().await;
+    let forced = when(&evidence, |f| matches!(f, Fact::Deleted { .. }));
+    evidence.pauses = vec![(forced - s(6), evidence.ended)];
+    let is_it = |r: &Request| r.verb == "delete" && r.resource == "pods" && r.answered == Some(forced);
+    let i = evidence.requests.iter().position(is_it).unwrap();
+    evidence.requests[i].at = forced - s(3);
+    breaks(&judge(&evidence), "has been paused since");
+    evidence.requests[i].at = forced - s(7);
+    keeps(&judge(&evidence), "has been paused since", "no call takes it back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_eviction_that_outlasts_its_drain_is_seen_if_the_end_was_known_when_it_was_sent() {
+    const CLOSED: &str = "which has no open record";
+    let mut evidence = hooked().await;
+    let is_released = |f: &Fact| match f {
+        Fact::Annotated { annotations, .. } => annotations.get("sundown.dev/record").is_some_and(|r| r.contains("\"released\":{")),
+        _ => false,
+    };
+    let (released, start) = (when(&evidence, is_released), accepted(&evidence));
+    let late = released + s(5);
+    let evicted = evidence.entries.iter().find(|e| matches!(e.fact, Fact::Evicted { .. })).unwrap().clone();
+    let request = evidence.requests.iter().find(|r| r.subresource == "eviction").unwrap().clone();
+    insert(&mut evidence, late, US, evicted.fact);
+    let sent = |evidence: &Evidence, at: Moment| {
+        let mut evidence = evidence.clone();
+        evidence.requests.push(Request { at, answered: Some(late), ..request.clone() });
+        judge(&evidence)
+    };
+    breaks(&sent(&evidence, released + s(3)), CLOSED);
+    keeps(&sent(&evidence, released - s(2)), CLOSED, "the node emptied at a time that nobody could know");
+    edit_records(&mut evidence, |record| {
+        if !record["released"].is_null() {
+            record["released"]["outcome"] = "deadline".into();
+        }
+    });
+    // A drain ends two seconds before its deadline.
+    evidence.terms.drain_timeout = u64::try_from(released.duration_since(start).as_secs()).unwrap() + 2;
+    breaks(&sent(&evidence, released - s(2)), CLOSED);
+}

@@ -48,6 +48,26 @@ async fn a_hook_that_times_out_is_excused_by_the_end_of_its_node_that_nobody_saw
     keeps(&with(&|e| e.requests[listed].status = 401), excused, "it could not list them");
     keeps(&with(&|e| e.lives[0].2 = Some(gone + s(1))), excused, "nobody who saw it lives on");
     breaks(&with(&|e| e.lives[0].2 = Some(at + s(1))), excused);
+    // Another process takes the Lease and renews it.
+    let leads = |e: &mut Evidence, by: &str| {
+        let since = gone + s(3);
+        e.requests.iter_mut().filter(|r| r.resource == "leases" && r.is_write() && r.at >= since).for_each(|r| r.client = by.to_owned());
+        insert(e, since, by, Fact::LeaseHeld { lease: "sundown".to_owned(), holder: format!("{by}_1") });
+    };
+    keeps(&with(&|e| leads(e, "sundown-1-2")), excused, "who saw it did not lead");
+    breaks(&with(&|e| leads(e, "sundown-0-1")), excused);
+    // Who saw it held the Lease at that moment.
+    let held = |e: &mut Evidence, renews: bool| {
+        for entry in e.entries.iter_mut().filter(|e| matches!(e.fact, Fact::LeaseHeld { .. })) {
+            entry.by = "sundown-0-1".to_owned();
+        }
+        let is_its = |r: &&mut Request| r.resource == "leases" && r.is_write();
+        e.requests.iter_mut().filter(is_its).for_each(|r| r.client = "sundown-0-1".to_owned());
+        e.requests.retain(|r| renews || r.client != "sundown-0-1" || r.resource != "leases" || r.at <= gone || r.at >= gone + s(3));
+        leads(e, "sundown-1-2");
+    };
+    keeps(&with(&|e| held(e, false)), excused, "it did not lead any more");
+    breaks(&with(&|e| held(e, true)), excused);
 }
 
 /// A process that cannot renew the Lease goes on with its heartbeats, until the drain would have been over.
