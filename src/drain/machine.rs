@@ -3,10 +3,11 @@
 mod arrivals;
 mod ending;
 mod left;
+mod unanswered;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use self::arrivals::Source;
+use self::{arrivals::Source, unanswered::Unanswered};
 use super::{
     Class, DaemonSetState, DispatchInput, Effect, Input, LeftAlone, Limits, Note, Order, Outcome, Phase, Settings, Start, Status, Turn,
     answer::words,
@@ -38,6 +39,8 @@ pub struct Drain {
     /// Our own pods among `pods` (the name may be used again).
     own: BTreeSet<PodUid>,
     forced: Vec<PodKey>,
+    /// Deletes by force that have no answer.
+    unanswered: BTreeMap<PodUid, Unanswered>,
     view: View,
     paused: bool,
     over: bool,
@@ -65,6 +68,7 @@ impl Drain {
             timers: BTreeSet::new(),
             own: BTreeSet::new(),
             forced: Vec::new(),
+            unanswered: BTreeMap::new(),
             view: View::default(),
             paused: false,
             over: false,
@@ -87,6 +91,7 @@ impl Drain {
             return Vec::new();
         }
         self.take(now, input);
+        self.tell_unanswered(false);
         if self.view.has_caught_up(now) {
             self.look_at_all(now);
         }
@@ -141,6 +146,9 @@ impl Drain {
         if order.is_none() {
             entry.told = Wish::Nothing;
         }
+        if let Some(order) = &order {
+            self.sent(order, now);
+        }
         order
     }
 
@@ -150,10 +158,10 @@ impl Drain {
         self.pods.get(uid)?.evict_until(&self.rules(now), now)
     }
 
-    /// What people should hear of an order that is sent now if it is accepted after the end of this drain, which then says nothing of it:
-    /// that a pod was deleted by force.
+    /// What people should hear of an order that is sent now if it is accepted: that a pod was deleted by force. This drain says so itself,
+    /// unless it has ended by then, or knows nothing of the pod any more.
     #[must_use]
-    pub fn note_after_end(&self, order: &Order) -> Option<Note> {
+    pub fn note_if_accepted(&self, order: &Order) -> Option<Note> {
         self.pods.get(order.uid())?.note_of(order)
     }
 
@@ -309,6 +317,7 @@ impl Drain {
 
     fn remove(&mut self, now: Moment, uid: &PodUid) {
         let Some(entry) = self.pods.remove(uid) else { return };
+        self.was_removed(&entry.pod);
         self.tally.replace(entry.tally(), Tally::default());
         if let Some(at) = entry.wake {
             self.timers.remove(&(at, uid.clone()));
@@ -397,8 +406,10 @@ impl Drain {
     // ---- answers ----
 
     fn answered(&mut self, now: Moment, order: &Order, answer: &ApiAnswer) {
+        let class = classify(answer);
+        self.was_answered(order, class);
         let Some(entry) = self.pods.get_mut(order.uid()).filter(|e| e.gone.is_none()) else { return };
-        let (class, before, key) = (classify(answer), entry.tally(), entry.pod.key.clone());
+        let (before, key) = (entry.tally(), entry.pod.key.clone());
         match (class, order) {
             (Class::Accepted, _) => {
                 entry.told = Wish::Nothing;

@@ -140,6 +140,8 @@ pub(super) struct Entry {
     pub(super) not_before: Option<Moment>,
     /// It was deleted by force; told aloud.
     pub(super) forced: bool,
+    /// The answer to an eviction of it was lost, so the eviction may have had its effect.
+    pub(super) eviction_lost: bool,
     /// A malformed order for it was told aloud.
     pub(super) malformed: bool,
     /// Its entry among the timers.
@@ -164,6 +166,7 @@ impl Entry {
             left_alone: false,
             not_before: None,
             forced: false,
+            eviction_lost: false,
             malformed: false,
             wake: None,
         }

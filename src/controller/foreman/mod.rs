@@ -30,8 +30,8 @@ pub(in crate::controller) use self::{course::Course, word::Word};
 use super::context::Term;
 use crate::{
     cluster::{BudgetChanges, BudgetEvent, NodeChange, NodeChanges, PodEvent, PodEvents, PodFeed, PodFeedSettings},
-    domain::{InstanceId, Moment, NodeName, OwedHook, seconds},
-    drain::{self, DispatchEffect, DispatchInput, Dispatcher, Effect, Input, WatchState},
+    domain::{InstanceId, Moment, NodeName, OwedHook, PodUid, seconds},
+    drain::{self, DispatchEffect, DispatchInput, Dispatcher, Effect, Input, Note, WatchState},
     lifecycle::HookFacts,
     observe::Loop,
     record::Record,
@@ -113,6 +113,8 @@ pub(super) struct Foreman {
     told_last: Option<NodeName>,
     /// When it was last said aloud that watches of pods fail.
     blind_told: Option<Moment>,
+    /// What is told of deletes by force on their way if they are accepted and their drain does not say so itself.
+    untold: BTreeMap<PodUid, Note>,
     dirty: BTreeSet<NodeName>,
     unreported: BTreeSet<NodeName>,
     reported_at: Moment,
@@ -150,6 +152,7 @@ impl Foreman {
             told_at: now,
             told_last: None,
             blind_told: None,
+            untold: BTreeMap::new(),
             dirty: BTreeSet::new(),
             unreported: BTreeSet::new(),
             reported_at: now,
@@ -219,7 +222,7 @@ impl Foreman {
             }
             Word::Unschedulable(listed) => self.take_over(&listed),
             Word::Read { name, node } => self.was_read(&name, node.as_ref()),
-            Word::Answer { node, order, answer, after_end } => self.answered(&node, order, answer, after_end),
+            Word::Answer { node, order, answer } => self.answered(&node, order, answer),
             Word::DaemonSet { node, namespace, name, state } => self.step(&node, Input::DaemonSet { namespace, name, state }),
             Word::PausedAll(paused) => self.pause_all(paused),
             Word::Doubt { node, uid, counts } => self.doubt_settled(&node, &uid, counts),

@@ -10,7 +10,7 @@ use crate::{
     config::ForceAfter,
     controller::context::Term,
     domain::{ApiAnswer, NodeName, PodKey, PodUid},
-    drain::{DaemonSetState, DeleteWhy, DispatchInput, Input, Note, Order, classify},
+    drain::{DaemonSetState, DeleteWhy, DispatchInput, Input, Order, classify},
 };
 
 impl Foreman {
@@ -24,8 +24,9 @@ impl Foreman {
         };
         let drain = self.courses.get(node).and_then(|c| c.drain.as_ref());
         let until = drain.and_then(|d| d.evict_until(uid, now));
-        let after_end = drain.and_then(|d| d.note_after_end(&order)).map(Box::new);
+        let note = drain.and_then(|d| d.note_if_accepted(&order));
         let patience = until.map_or(Duration::MAX, |at| at.since_or_zero(now));
+        self.untold.extend(note.map(|note| (uid.clone(), note)));
         let (term, node) = (self.term.clone(), node.clone());
         self.term.spawn(async move {
             let answer = match &order {
@@ -43,11 +44,11 @@ impl Foreman {
                     DeleteWhy::Shortened => term.cluster.delete_pod(pod, uid, Some(*grace)).await,
                 },
             };
-            term.tell(Word::Answer { node, order, answer, after_end });
+            term.tell(Word::Answer { node, order, answer });
         });
     }
 
-    pub(super) fn answered(&mut self, node: &NodeName, order: Order, answer: ApiAnswer, after_end: Option<Box<Note>>) {
+    pub(super) fn answered(&mut self, node: &NodeName, order: Order, answer: ApiAnswer) {
         let class = classify(&answer);
         debug!(node = %node, pod = %order.pod(), answer = class.as_str(), message = %answer.message, "An order was answered.");
         match &order {
@@ -61,22 +62,26 @@ impl Foreman {
                     self.told_evicted(node, pod, uid, *grace);
                 }
             }
-            Order::Delete { .. } => {
+            Order::Delete { why, .. } => {
                 self.term.metrics.pod_delete(class.as_str());
-                if answer.is_success() {
+                // One that is forced is counted when it is told.
+                if answer.is_success() && *why == DeleteWhy::Shortened {
                     self.term.metrics.forced();
                 }
             }
         }
-        let has_ended = self.courses.get(node).is_none_or(|course| course.drain.is_none());
-        if let Some(note) = after_end.filter(|_| has_ended && answer.is_success()) {
-            self.tell_note(node, *note);
-        }
         self.term.board.ordered(node, &order, class);
-        let uid = order.uid().clone();
+        let (uid, is_success) = (order.uid().clone(), answer.is_success());
+        if !is_success {
+            self.untold.remove(&uid);
+        }
         // The dispatcher first: it must know that the slot is free before the drain wants the next order.
-        self.dispatch(DispatchInput::Answer { uid, class });
+        self.dispatch(DispatchInput::Answer { uid: uid.clone(), class });
         self.step(node, Input::Answer { order, answer });
+        // The drain has ended, or the pod was gone before the answer came.
+        if is_success && let Some(note) = self.untold.remove(&uid) {
+            self.tell_note(node, note);
+        }
     }
 
     pub(super) fn ask_daemon_set(&self, node: &NodeName, namespace: String, name: String) {

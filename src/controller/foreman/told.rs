@@ -30,6 +30,8 @@ impl Foreman {
                     "Deleted a pod that could not be evicted, because the deadline of its node is near."
                 );
                 self.term.board.forced(node, &pod);
+                self.term.metrics.forced();
+                self.untold.remove(&uid);
                 let now = self.term.clock.now();
                 if let Some(trace) = self.trace(node) {
                     trace.forced(now, &pod, reason.as_str(), grace);

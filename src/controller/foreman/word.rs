@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use crate::{
     cluster::UnschedulableNodes,
     domain::{ApiAnswer, InstanceId, Node, NodeName, OwedHook},
-    drain::{self, Note, Order},
+    drain::{self, Order},
     lifecycle::HookFacts,
 };
 
@@ -51,8 +51,6 @@ pub(in crate::controller) enum Word {
         order: Order,
         /// What came back.
         answer: ApiAnswer,
-        /// What people should hear if it was accepted after the end of that drain.
-        after_end: Option<Box<Note>>,
     },
     /// Whether a DaemonSet is there.
     DaemonSet {

@@ -112,6 +112,7 @@ impl Drain {
 
     pub(super) fn end(&mut self, outcome: Outcome) {
         self.over = true;
+        self.tell_unanswered(true);
         // Nothing of this step is wanted any more, except to be heard.
         self.out.retain(|e| matches!(e, Effect::Note(_)));
         self.out.push(Effect::Dispatch(DispatchInput::Closed { node: self.node.clone() }));

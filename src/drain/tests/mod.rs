@@ -13,6 +13,7 @@ mod judge;
 mod pods;
 mod properties;
 mod scenarios;
+mod unanswered;
 mod untried;
 mod withdrawn;
 mod world;

@@ -1,0 +1,88 @@
+//! Deletes by force without an answer: one of them may have deleted its pod all the same.
+
+use std::time::Duration;
+
+use super::Drain;
+use crate::{
+    domain::{Moment, Pod, PodUid, seconds},
+    drain::{Class, DeleteWhy, Effect, Note, Order},
+};
+
+/// Times of the API server are whole seconds, and a difference between its clock and ours is taken out only where it is 2 s or more.
+const CLOCK_ERROR: Duration = seconds(3);
+
+/// A delete by force that has no answer.
+#[derive(Debug)]
+pub(super) struct Unanswered {
+    note: Note,
+    /// The pod's grace period ends then, if this delete was the first to have an effect.
+    ends: Moment,
+    /// Its answer was lost. Otherwise it may still come.
+    is_lost: bool,
+}
+
+impl Unanswered {
+    /// The pod does not terminate since an eviction that came before.
+    fn can_explain(&self, pod: &Pod) -> bool {
+        pod.deletion.is_none_or(|deletion| deletion.plus(CLOCK_ERROR) >= self.ends)
+    }
+}
+
+impl Drain {
+    /// An order is sent now.
+    pub(super) fn sent(&mut self, order: &Order, now: Moment) {
+        let Order::Delete { uid, grace, why: DeleteWhy::Forced, .. } = order else { return };
+        // After an eviction that was accepted, or that may have been, nobody could say which of the two had an effect.
+        let entry = self.pods.get(uid).filter(|entry| entry.accepted_at.is_none() && !entry.eviction_lost);
+        let Some(note) = entry.and_then(|entry| entry.note_of(order)) else { return };
+        let ends = now.plus(seconds(u64::from(*grace)));
+        let before = self.unanswered.remove(uid);
+        let (ends, is_lost) = before.map_or((ends, false), |before| (before.ends.min(ends), before.is_lost));
+        self.unanswered.insert(uid.clone(), Unanswered { note, ends, is_lost });
+    }
+
+    /// An order was answered, or its answer was lost.
+    pub(super) fn was_answered(&mut self, order: &Order, class: Class) {
+        if let (Order::Evict { uid, .. }, Class::Transient) = (order, class)
+            && let Some(entry) = self.pods.get_mut(uid)
+        {
+            entry.eviction_lost = true;
+        }
+        let Some(unanswered) = self.unanswered.get_mut(order.uid()) else { return };
+        if class == Class::Transient {
+            unanswered.is_lost = true;
+        } else if class == Class::Accepted || !unanswered.is_lost {
+            // What is accepted is told as such. A refusal says nothing of a delete before it whose answer was lost.
+            self.unanswered.remove(order.uid());
+        }
+    }
+
+    /// A pod is gone from the node.
+    pub(super) fn was_removed(&mut self, pod: &Pod) {
+        if self.unanswered.get(&pod.uid).is_some_and(|unanswered| !unanswered.can_explain(pod)) {
+            self.unanswered.remove(&pod.uid);
+        }
+    }
+
+    /// Says which pods were deleted by force by what we know without an answer: they terminate, or are gone. `is_last`: no answer is waited for.
+    pub(super) fn tell_unanswered(&mut self, is_last: bool) {
+        if self.unanswered.is_empty() {
+            return;
+        }
+        let goes = |uid: &PodUid, unanswered: &Unanswered| {
+            self.pods.get(uid).is_none_or(|e| e.gone.is_some() || e.pod.deletion.is_some() && unanswered.can_explain(&e.pod))
+        };
+        let of_lost = self.unanswered.iter().filter(|(uid, unanswered)| (is_last || unanswered.is_lost) && goes(uid, unanswered));
+        let told: Vec<PodUid> = of_lost.map(|(uid, _)| uid.clone()).collect();
+        for uid in told {
+            let Some(Unanswered { note, .. }) = self.unanswered.remove(&uid) else { continue };
+            if let Some(entry) = self.pods.get_mut(&uid) {
+                entry.forced = true;
+            }
+            if let Note::Forced { pod, .. } = &note {
+                self.forced.push(pod.clone());
+            }
+            self.out.push(Effect::Note(note));
+        }
+    }
+}
