@@ -39,6 +39,8 @@ pub struct BeatSchedule {
     description: Option<HookDescription>,
     /// The first description: what windows and deadlines go by.
     first: Option<HookDescription>,
+    /// When it came, where it was not there from the beginning.
+    first_at: Option<Moment>,
     /// When the window last granted began; `None`: another leader's last heartbeat, not known.
     granted: Option<Moment>,
     /// AWS accepted a heartbeat that this process sent then, in an earlier term.
@@ -109,6 +111,7 @@ impl BeatSchedule {
             spread,
             is_spread: false,
             first: description.clone(),
+            first_at: None,
             description,
             granted: matches!(start, Start::Received(_)).then_some(event),
             known: None,
@@ -275,10 +278,12 @@ impl BeatSchedule {
 
     /// DescribeLifecycleHooks said what the hook is like. A later answer changes the interval, never a deadline: the action that
     /// waits was begun under the first.
-    pub fn described(&mut self, description: HookDescription) {
+    pub fn described(&mut self, now: Moment, description: HookDescription) {
         // The gaps of 10 s until now spread hooks by seconds only: the first gap of the true interval spreads them again.
         self.is_spread &= self.description.is_some();
-        self.first.get_or_insert_with(|| description.clone());
+        if self.first.is_none() {
+            (self.first, self.first_at) = (Some(description.clone()), Some(now));
+        }
         self.description = Some(description);
         let planned = self.planned();
         self.due = if self.failures == 0 { planned } else { self.due.min(planned) };
@@ -319,11 +324,13 @@ impl BeatSchedule {
         if self.end.is_some() && !self.is_missed { None } else { Some(at) }
     }
 
-    /// What a deadline needs to know of the hook at `now`.
+    /// What a deadline needs to know of the hook at `now`. A window that was over when the hook was first described sets no deadline: either
+    /// AWS has ended the action by then, or it has accepted a heartbeat whose answer was lost. The next heartbeat shows which.
     #[must_use]
     pub fn facts(&self, now: Moment) -> HookFacts {
-        let lapsed = self.lapses_at().is_some_and(|at| now >= at);
-        HookFacts { description: self.first.clone(), lapse: if lapsed { self.window_end() } else { None } }
+        let is_lapsed = self.lapses_at().is_some_and(|at| now >= at);
+        let lapse = self.window_end().filter(|end| is_lapsed && self.first_at.is_none_or(|described| *end > described));
+        HookFacts { description: self.first.clone(), lapse }
     }
 
     /// Why there are no more heartbeats; `None` while there are.

@@ -158,7 +158,7 @@ impl Keeper {
                     if let Ok(description) = answer {
                         self.undescribed.answered(&self.owed.key);
                         if let Some(description) = description {
-                            self.schedule.described(description);
+                            self.schedule.described(clock.now(), description);
                         }
                     }
                 }

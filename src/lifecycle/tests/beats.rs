@@ -104,7 +104,7 @@ fn c68_nothing_is_due_after_the_completion_whatever_comes_late() {
     s.sent(at(10));
     s.completed(at(11));
     s.failed(at(12));
-    s.described(of_timeout(60));
+    s.described(at(13), of_timeout(60));
     assert_eq!(s.due(), None);
 }
 
@@ -141,17 +141,17 @@ fn a_description_sets_the_interval_from_the_last_beat_on() {
     let mut s = BeatSchedule::new(at(0), received(0), 0.0, None);
     assert_eq!(run_secs(&mut s, 25, Answer::Accepted), [10.0, 20.0]);
     assert_eq!((s.window_end(), s.facts(at(999)).lapse), (None, None), "what is not known sets no deadline");
-    s.described(of_timeout(300));
+    s.described(at(25), of_timeout(300));
     assert_eq!((s.due(), s.window_end()), (Some(at(170)), Some(at(320))));
 
     let mut none_sent = BeatSchedule::new(at(0), received(0), 0.0, None);
-    none_sent.described(of_timeout(3600));
+    none_sent.described(at(1), of_timeout(3600));
     assert_eq!(none_sent.due(), Some(at(1800)));
 
     let mut failing = BeatSchedule::new(at(0), received(0), 0.0, None);
     failing.sent(at(10));
     failing.failed(at(10));
-    failing.described(of_timeout(3600));
+    failing.described(at(10), of_timeout(3600));
     assert_eq!(failing.due(), Some(at(11)), "a try that is due stays due");
 }
 
@@ -165,7 +165,7 @@ fn an_action_that_comes_after_its_global_timeout_is_beaten_until_aws_says_that_i
 #[test]
 fn a_hook_that_is_changed_later_gains_another_interval_and_no_other_deadline() {
     let mut s = fresh(300, 30_000);
-    s.described(of_timeout(3600));
+    s.described(at(1), of_timeout(3600));
     assert_eq!((s.interval().as_secs(), s.window_end()), (1800, Some(at(300))));
     assert_eq!(s.facts(at(0)).description, Some(of_timeout(300)));
 }
@@ -178,7 +178,7 @@ fn a_thousand_hooks_that_came_together_do_not_beat_together() {
             let mut s = BeatSchedule::new(at(0), received(0), f64::from(n) / 1000.0, (!described_late).then(|| of_timeout(300)));
             if described_late {
                 run_secs(&mut s, 12, Answer::Accepted);
-                s.described(of_timeout(300));
+                s.described(at(12), of_timeout(300));
             }
             for t in run(&mut s, at(0), at(2000), Duration::ZERO, |_| Answer::Accepted) {
                 *per_second.entry(whole(t)).or_default() += 1;
@@ -351,6 +351,35 @@ fn what_comes_when_two_thirds_are_over_lapses_only_when_a_beat_was_tried() {
 }
 
 #[test]
+fn a_window_that_was_over_when_its_hook_was_described_sets_no_deadline() {
+    let after = |seen: Start, now: i64| {
+        let mut s = BeatSchedule::new(at(0), seen, 0.0, None);
+        s.sent(at(20));
+        s.failed(at(20));
+        s.described(at(now), of_timeout(60));
+        s
+    };
+    let taken_over = Start::TakenOver { at: at(5), unled: seconds(20) };
+    for (start, now, lapse, why) in [
+        (received(1), 39, None, "two thirds are not over"),
+        (received(1), 59, Some(at(60)), "it is ahead"),
+        (received(1), 60, None, "it is over"),
+        (received(1), 85, None, "it was over long before"),
+        (taken_over, 59, Some(at(60)), "taken over, and it is ahead"),
+        (taken_over, 85, None, "taken over, and it is over"),
+    ] {
+        assert_eq!(after(start, now).facts(at(now)).lapse, lapse, "{why}");
+    }
+    let mut s = after(received(1), 85);
+    s.sent(at(86));
+    s.failed(at(87));
+    assert_eq!(s.facts(at(200)).lapse, None, "a heartbeat that fails shows nothing");
+    s.sent(at(201));
+    s.accepted(at(202));
+    assert_eq!((s.facts(at(240)).lapse, s.facts(at(241)).lapse), (None, Some(at(261))), "the window of an accepted heartbeat counts");
+}
+
+#[test]
 fn a_slow_answer_lends_no_time() {
     let mut s = fresh(300, 30_000);
     s.sent(at(150));
@@ -366,7 +395,7 @@ fn a_heartbeat_that_a_policy_forbids_is_tried_again_while_the_window_may_be_open
     s.forbidden(at(10));
     assert_eq!(s.due(), Some(at_ms(17_500)), "a quarter of the 30 s that are assumed of a hook that is not described");
     // Its last heartbeat was accepted at 10 s at the latest: its window ends by 310 s.
-    s.described(described(300, 6_000));
+    s.described(at(12), described(300, 6_000));
     s.hasten(at(12));
     let mut tries = vec![];
     while tries.len() < 10 {

@@ -85,7 +85,7 @@ proptest! {
             let was_accepted = s.counts().accepted;
             match step {
                 Step::Wait(ms) => now = now.plus(Duration::from_millis(ms.into())),
-                Step::Describe(timeout) => s.described(of_timeout(timeout)),
+                Step::Describe(timeout) => s.described(now, of_timeout(timeout)),
                 Step::Beat { latency, answer } => if let Some(due) = s.due() {
                     now = now.max(due);
                     s.sent(now);
