@@ -118,7 +118,7 @@ async fn write(
             spot_margin: term.config.drain.spot_deadline_margin,
             compat: term.config.drain.compat,
             drain_timeout: term.config.drain.timeout,
-            unconfirmed: verdict.claim == triage::HookClaim::Undecided,
+            unconfirmed: verdict.claim.is_unconfirmed(),
         };
         let (body, joins) = match record::accept(&node, interruption, skew.to_aws(now), &options) {
             record::Accept::Patch { body, joins, .. } => (body, joins),

@@ -185,7 +185,7 @@ impl Case {
         {
             self.known.nodes = nodes.without_instance().into_iter().filter(|n| Knowledge::is_called(n, facts)).collect();
         }
-        if self.known.hooks.is_none()
+        if !matches!(self.known.hooks, Some(HooksAnswer::Described(_)))
             && let Some(action) = self.interruption.hook()
         {
             self.known.hooks_before = self.term.lookups.hooks.before(&action.group).map(HooksAnswer::Described);

@@ -22,17 +22,21 @@ pub(super) async fn ask(term: &Term, group: &GroupName) -> Option<HooksAnswer> {
     }
 }
 
-/// Decides the claim of a terminate action that was accepted before it could be decided. Waits for the
-/// answer of AWS for as long as that takes: heartbeats keep the hook alive meanwhile.
+/// Decides the claim of a terminate action that was accepted before AWS had described the hooks of its group, or while it denied that.
+/// Waits for the answer of AWS for as long as that takes: heartbeats keep the hook alive meanwhile.
 pub(super) async fn is_ours(term: &Term, owed: &OwedHook) -> bool {
     let (group, hook) = (&owed.key.group, &owed.key.hook);
     let mut backoff = Backoff::up_to(seconds(20));
     loop {
         let answer = ask(term, group).await;
-        match term.policy.hooks.claim(hook, Transition::Terminating, answer.as_ref()) {
+        let before = term.lookups.hooks.before(group).map(HooksAnswer::Described);
+        match term.policy.hooks.claim_after(hook, Transition::Terminating, answer.as_ref(), before.as_ref()) {
             HookClaim::Ours => return true,
+            // It was said at the accept if this leader accepted it.
             HookClaim::Unchecked => {
-                warn!(group = %group, hook = %hook, instance = %owed.key.instance, "{UNCHECKED}");
+                if term.first_said(&unchecked(group)) {
+                    warn!(group = %group, hook = %hook, instance = %owed.key.instance, "{UNCHECKED}");
+                }
                 return true;
             }
             HookClaim::Foreign => {
@@ -44,7 +48,12 @@ pub(super) async fn is_ours(term: &Term, owed: &OwedHook) -> bool {
     }
 }
 
-const UNCHECKED: &str = "DescribeLifecycleHooks is denied, so Sundown cannot see whether this hook is another party's. It is completed after the drain. Allow autoscaling:DescribeLifecycleHooks in the role's policy, or name your hooks with --lifecycle-hook.";
+const UNCHECKED: &str = "DescribeLifecycleHooks is denied, so Sundown cannot see whether this hook is another party's. It is completed after the drain, unless AWS describes it as another party's before. Allow autoscaling:DescribeLifecycleHooks in the role's policy, or name your hooks with --lifecycle-hook.";
+
+/// Under these words it is said once for each group and term.
+fn unchecked(group: &GroupName) -> String {
+    format!("hooks of {group} are not checked")
+}
 
 /// Warns once for each group and term where a hook is taken for ours on a guess.
 pub(super) fn warn_of_guess(term: &Term, interruption: &Interruption, hooks: Option<&HooksAnswer>, node: Option<&Node>) {
@@ -56,7 +65,7 @@ pub(super) fn warn_of_guess(term: &Term, interruption: &Interruption, hooks: Opt
         }
     };
     let claim = term.policy.hooks.claim(hook, transition, hooks);
-    if claim == HookClaim::Unchecked && term.first_said(&format!("hooks of {group} are not checked")) {
+    if claim == HookClaim::Unchecked && term.first_said(&unchecked(group)) {
         warn!(group = %group, hook = %hook, "{UNCHECKED}");
         note(EventReason::HooksNotChecked, format!("Group {group}, hook {hook}: {UNCHECKED}"));
     }

@@ -9,6 +9,7 @@
 //! | default | one of Amazon EKS | any | [`HookClaim::Foreign`] |
 //! | default | its name starts with `sundown` | any | [`HookClaim::Ours`] |
 //! | default | another | not described yet | [`HookClaim::Undecided`] |
+//! | default | another | describing them is denied; it was another party's before | [`HookClaim::Undecided`] |
 //! | default | another | describing them is denied | [`HookClaim::Unchecked`] |
 //! | default | another | one of the same transition starts with `sundown` | [`HookClaim::Foreign`] |
 //! | default | another | none of the same transition does | [`HookClaim::Ours`] |
@@ -46,6 +47,14 @@ pub enum HookClaim {
     Undecided,
 }
 
+impl HookClaim {
+    /// AWS has not said whose the hook is: that is to be found out before it is completed.
+    #[must_use]
+    pub const fn is_unconfirmed(self) -> bool {
+        matches!(self, Self::Undecided | Self::Unchecked)
+    }
+}
+
 impl HookGlobs {
     /// Whether Sundown answers `hook`. `group`: what AWS said of the hooks of its group; `None` until it has answered.
     #[must_use]
@@ -61,6 +70,16 @@ impl HookGlobs {
             Some(HooksAnswer::Denied) => HookClaim::Unchecked,
             Some(HooksAnswer::Described(all)) if has_ours(all, transition) => HookClaim::Foreign,
             Some(HooksAnswer::Described(_)) => HookClaim::Ours,
+        }
+    }
+
+    /// The same, where `before` is what AWS said of the hooks of the group up to 10 minutes ago: a denial does not make another party's
+    /// hook ours.
+    #[must_use]
+    pub fn claim_after(&self, hook: &HookName, transition: Transition, group: Option<&HooksAnswer>, before: Option<&HooksAnswer>) -> HookClaim {
+        match self.claim(hook, transition, group) {
+            HookClaim::Unchecked if self.claim(hook, transition, before) == HookClaim::Foreign => HookClaim::Undecided,
+            claim => claim,
         }
     }
 

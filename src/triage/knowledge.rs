@@ -32,8 +32,8 @@ pub struct Knowledge {
     pub hooks: Option<HooksAnswer>,
     /// When that was first asked for (see [`Knowledge::note`]).
     pub hooks_asked: Option<Moment>,
-    /// What it said before, up to 10 minutes ago. It only counts while `hooks` is `None`, and only where the hook was another
-    /// party's: that hook gets no drain and no heartbeat until AWS answers.
+    /// What it said before, up to 10 minutes ago. It only counts while `hooks` is `None` or a denial, and only where the hook was
+    /// another party's: that hook gets no drain and no heartbeat until AWS describes the hooks again.
     pub hooks_before: Option<HooksAnswer>,
     /// What became of the last heartbeat that was answered.
     pub beat: Option<BeatAnswer>,

@@ -88,7 +88,8 @@ impl Case<'_> {
             What::Launch(_) => Transition::Launching,
             _ => Transition::Terminating,
         };
-        let claim = |action: &HookAction| self.policy.hooks.claim(&action.hook, transition, group);
+        let before = self.known.hooks_before.as_ref();
+        let claim = |action: &HookAction| self.policy.hooks.claim_after(&action.hook, transition, group, before);
         self.interruption.hook().map_or(HookClaim::Ours, claim)
     }
 

@@ -101,8 +101,20 @@ fn a_hook_gets_no_drain_and_no_heartbeat_before_the_hooks_of_its_group_were_aske
         ("it was ours before", Knowledge { hooks_asked: Some(now()), hooks_before: described(), ..undecided.clone() }, None, None),
         (
             "it was another party's before",
-            Knowledge { hooks_asked: Some(now()), hooks_before: Some(of(&["my-hook", "sundown-terminate"])), ..undecided },
+            Knowledge { hooks_asked: Some(now()), hooks_before: Some(of(&["my-hook", "sundown-terminate"])), ..undecided.clone() },
             Some(ask_hooks()),
+            None,
+        ),
+        (
+            "it was another party's before, and describing is denied now",
+            Knowledge { hooks: Some(HooksAnswer::Denied), hooks_before: Some(of(&["my-hook", "sundown-terminate"])), ..undecided.clone() },
+            Some(ask_hooks()),
+            None,
+        ),
+        (
+            "it was ours before, and describing is denied now",
+            Knowledge { hooks: Some(HooksAnswer::Denied), hooks_before: described(), ..undecided },
+            None,
             None,
         ),
     ] {
@@ -132,6 +144,22 @@ fn where_describing_is_denied_a_hook_is_ours_as_far_as_can_be_seen() {
         Verdict::Accept(accept) => assert_eq!(accept.claim, HookClaim::Unchecked),
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn what_aws_has_not_described_is_found_out_before_it_is_completed() {
+    for (claim, unconfirmed) in [(HookClaim::Ours, false), (HookClaim::Foreign, false), (HookClaim::Undecided, true), (HookClaim::Unchecked, true)] {
+        assert_eq!(claim.is_unconfirmed(), unconfirmed, "{claim:?}");
+    }
+}
+
+#[test]
+fn an_instance_without_a_node_is_not_completed_for_another_partys_hook_because_describing_is_denied() {
+    let gone = Knowledge { instance: answer(None), group: Some(GroupAnswer::Tags(ours())), listed: Some((now(), Vec::new())), ..fresh() };
+    let denied = Knowledge { hooks: Some(HooksAnswer::Denied), ..gone };
+    assert!(matches!(verdict(&terminate(), &denied, &policy()), Verdict::Complete(_)));
+    let was_foreign = Knowledge { hooks_before: Some(of(&["my-hook", "sundown-terminate"])), ..denied };
+    assert_eq!(asks(verdict(&terminate(), &was_foreign, &policy())), [ask_hooks()]);
 }
 
 #[test]

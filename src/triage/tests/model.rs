@@ -90,7 +90,9 @@ impl Model<'_> {
 
     /// Whose the hook is; ours where there is none.
     pub(super) fn claim(&self) -> HookClaim {
-        self.claim_by(self.known.hooks.as_ref())
+        let claim = self.claim_by(self.known.hooks.as_ref());
+        let was_foreign = self.claim_by(self.known.hooks_before.as_ref()) == HookClaim::Foreign;
+        if claim == HookClaim::Unchecked && was_foreign { HookClaim::Undecided } else { claim }
     }
 
     /// The hooks were asked for less than a second ago or not at all, or the hook was another party's when they were described last.
