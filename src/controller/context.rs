@@ -229,7 +229,8 @@ impl Term {
     /// What a record makes us owe. Annotations can be written by others: a hook that is not ours is never touched, whatever
     /// one says.
     pub(super) fn owed(&self, record: &Record, instance: &InstanceId) -> Vec<OwedHook> {
-        record.owed(instance).into_iter().filter(|owed| self.policy.hooks.cover(&owed.key.hook)).collect()
+        let owed = record.owed_now(instance, |hook| self.hooks.is_past(hook), |hook| self.hooks.keeps_open(hook));
+        owed.into_iter().filter(|owed| self.policy.hooks.cover(&owed.key.hook)).collect()
     }
 
     /// How far AWS's clock is ahead of ours.

@@ -44,7 +44,8 @@ impl Departed {
     fn note(&self, node: &Arc<Node>, now: Moment) {
         // Of a Node without providerID only DescribeInstances knows the instance; its record alone is not believed.
         let Some(instance) = node.instance.clone() else { return };
-        let record::Standing::Open(record) = record::standing(node, Some(&instance)) else { return };
+        // The actions of a machine that has booted since may be open still. Whoever leads finds that out.
+        let Some(record) = record::standing(node, Some(&instance)).with_open_actions() else { return };
         let mut all = self.lock();
         all.retain(|_, d| d.at.plus(REMEMBER) > now);
         if all.len() < MOST {
@@ -57,9 +58,17 @@ impl Departed {
         let is_lost = after.record().is_none() && after.has_our_taint() && before.uid == after.uid;
         if is_lost && before.record().is_some() {
             self.note(before, now);
-        } else if !is_lost {
+        } else if !is_lost && !self.is_lacking(after) {
             self.forget(&after.uid);
         }
+    }
+
+    /// The next interruption has written a fresh record that does not name every hook of the one that was lost.
+    fn is_lacking(&self, node: &Node) -> bool {
+        let all = self.lock();
+        let Some(held) = all.get(&node.uid) else { return false };
+        let fresh = node.record().and_then(|text| Record::read(text).ok());
+        fresh.is_some_and(|fresh| record::carried_over(&fresh, &held.record).is_some())
     }
 
     /// What it owed is completed, or is written on it again.

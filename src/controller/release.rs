@@ -269,6 +269,8 @@ impl Release {
                     return Written::Done;
                 }
             };
+            // The wait for another writer of the Node can take half a minute: the time of the release is read after it.
+            let gate = self.term.gate(&self.name).await;
             let released = Released::new(self.term.aws.clock().now(), self.outcome);
             let (back, patch) = match record {
                 None => (false, Some(record::write_back_released(&node, &self.record, &released))),
@@ -281,6 +283,7 @@ impl Release {
                     let more: Vec<_> = self.term.owed(&record, &self.instance).into_iter().filter(|o| !self.done.contains(o)).collect();
                     let owed_any = !self.done.is_empty() || !more.is_empty();
                     if !self.put_back && !more.is_empty() {
+                        drop(gate);
                         self.complete(more, &record).await;
                         fresh = self.read().await;
                         continue;
@@ -291,10 +294,8 @@ impl Release {
                 }
             };
             let Some(patch) = patch else { return Written::Done };
-            let result = {
-                let _gate = self.term.gate(&self.name).await;
-                self.term.nodes.patch(&self.name, &patch).await
-            };
+            let result = self.term.nodes.patch(&self.name, &patch).await;
+            drop(gate);
             match result {
                 Ok(_) => {
                     self.term.metrics.record(if back { RecordEvent::PutBack } else { RecordEvent::Released });

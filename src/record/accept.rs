@@ -34,7 +34,7 @@ pub struct AcceptOptions {
     pub compat: Option<Compat>,
     /// `--drain-timeout`; the deadline of a hook is its accept plus this where `rules` does not say better.
     pub drain_timeout: Option<Duration>,
-    /// It is not known yet whether its hook is ours: see [`Record::is_unconfirmed`].
+    /// AWS has not said yet whether its hook is ours: see [`Record::is_unconfirmed`].
     pub unconfirmed: bool,
 }
 

@@ -65,6 +65,16 @@ pub fn write_back(node: &Node, record: &Record) -> Value {
     patch.body()
 }
 
+/// The patch that brings back the record `held`, which a person deleted: as it was, or what it owes into the record that the next
+/// interruption has written meanwhile. `None`: there is nothing to bring back, or somebody put the Node back.
+#[must_use]
+pub fn bring_back(node: &Node, held: &Record) -> Option<Value> {
+    match node.record() {
+        Some(_) => carry_over(node, held),
+        None => node.has_our_taint().then(|| write_back(node, held)),
+    }
+}
+
 /// The patch that writes a record back that was deleted by hand, as one of a drain that is over: a later leader does not take it up again.
 #[must_use]
 pub fn write_back_released(node: &Node, record: &Record, released: &Released) -> Value {

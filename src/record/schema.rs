@@ -202,6 +202,21 @@ impl Record {
         newest.into_values().map(|(_, hook)| hook).collect()
     }
 
+    /// The same, where this process knows more than the record says. AWS keeps one action of a hook and an instance open at a time: where
+    /// the newest is over, one that this process keeps open is owed in its place.
+    #[must_use]
+    pub fn owed_now(&self, instance: &InstanceId, is_over: impl Fn(&OwedHook) -> bool, is_kept_open: impl Fn(&OwedHook) -> bool) -> Vec<OwedHook> {
+        let in_its_place = |newest: OwedHook| {
+            if !is_over(&newest) {
+                return newest;
+            }
+            let taken = self.taken(instance).into_iter();
+            let others = taken.filter_map(|t| Some((t.time, t.hook?))).filter(|(_, hook)| hook.key == newest.key && is_kept_open(hook));
+            others.max_by_key(|(time, _)| *time).map_or(newest, |(_, kept)| kept)
+        };
+        self.owed(instance).into_iter().map(in_its_place).collect()
+    }
+
     /// This hook was taken on while the other hooks of its group were not known, so that it may be
     /// somebody else's: that is to be found out before it is completed.
     #[must_use]

@@ -54,6 +54,18 @@ pub enum Doubt {
     InstanceNotKnown,
 }
 
+impl Standing {
+    /// The record of a drain whose lifecycle actions may be open: it is open, or the machine has booted since and nobody has asked
+    /// AWS yet.
+    #[must_use]
+    pub fn with_open_actions(self) -> Option<Record> {
+        match self {
+            Self::Open(record) | Self::Doubtful { record, why: Doubt::HookMayBeOpen } => Some(record),
+            _ => None,
+        }
+    }
+}
+
 /// What of ours is on a Node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ours {

@@ -172,9 +172,7 @@ impl Foreman {
             "The record was deleted by hand during the drain and is written back once. To end the drain use `sundown release`, or delete the record \
              again.",
         );
-        self.write(node, "write the record back", move |node| {
-            (node.record().is_none() && node.has_our_taint()).then(|| record::write_back(node, &record))
-        });
+        self.write(node, "write the record back", move |node| record::bring_back(node, &record));
     }
 
     pub(super) fn tell_restored(&self, node: &NodeName, message: &str) {

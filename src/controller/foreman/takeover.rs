@@ -151,6 +151,11 @@ impl Foreman {
         let mut gone = std::mem::take(&mut self.takeover.deleted);
         for departure in self.term.departed.all(self.term.clock) {
             self.remember(&departure.instance, &departure.record, departure.at);
+            if let Some(node) = self.term.nodes.get(&departure.node.name).filter(|node| node.uid == departure.node.uid) {
+                // The next interruption may have written a fresh record before the LIST was answered.
+                let held = departure.record.clone();
+                self.write(&node, "write what is owed into the record", move |node| record::carry_over(node, &held));
+            }
             let is_registered = !self.term.nodes.by_instance(&departure.instance).is_empty();
             if !is_registered && gone.iter().all(|node| node.uid != departure.node.uid) {
                 gone.push(departure.node);
@@ -241,7 +246,8 @@ impl Foreman {
     fn complete_of_deleted(&mut self, node: &Arc<Node>, successor: Option<&Node>) {
         self.settle_kept_alive(&node.name, Some(node));
         let Some(instance) = node.instance.clone().or_else(|| self.named.get(&node.name).cloned()) else { return };
-        let Standing::Open(record) = record::standing(node, Some(&instance)) else { return };
+        // `settle_kept_alive` keeps the actions of a machine that has booted since: they are completed, too, if AWS shows them open.
+        let Some(record) = record::standing(node, Some(&instance)).with_open_actions() else { return };
         if !self.term.selects(node) {
             return;
         }

@@ -50,6 +50,11 @@ impl Book {
         }
     }
 
+    /// An action is owed by this very name, and its task runs.
+    pub(super) fn has_task(&self, owed: &OwedHook) -> bool {
+        self.names.get(owed).is_some_and(|entry| !entry.orders.is_closed())
+    }
+
     /// A task that begins.
     pub(super) fn begin(&mut self, owed: &OwedHook, event: Moment, orders: mpsc::UnboundedSender<Order>) {
         self.running += 1;

@@ -149,8 +149,13 @@ impl Hooks {
     }
 
     /// The action is over, and its end was told to whoever waited for it.
-    fn is_past(&self, owed: &OwedHook) -> bool {
+    pub(super) fn is_past(&self, owed: &OwedHook) -> bool {
         self.past.lock().unwrap_or_else(PoisonError::into_inner).holds(owed)
+    }
+
+    /// This very action has a task, and is not known to be over.
+    pub(super) fn keeps_open(&self, owed: &OwedHook) -> bool {
+        !self.is_past(owed) && self.book().has_task(owed)
     }
 
     fn task(&self, owed: &OwedHook, event: Moment, first: First, source: Source) -> mpsc::UnboundedSender<Order> {

@@ -167,6 +167,23 @@ fn a_record_that_is_written_again_on_a_new_node_remembers_what_others_did_to_it(
 }
 
 #[test]
+fn a_deleted_record_comes_back_as_it_was_or_into_the_one_that_was_written_meanwhile() {
+    let held = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
+    let held_record = Record::read(held.record().unwrap()).unwrap();
+    let mut deleted = held.clone();
+    deleted.annotations.remove(RECORD);
+    assert_eq!(apply(&deleted, &bring_back(&deleted, &held_record).unwrap()).record(), held.record());
+    let fresh = take_on(&deleted, &spot("e2", 5), 6).unwrap();
+    let whole = apply(&fresh, &bring_back(&fresh, &held_record).unwrap());
+    assert_eq!((owed(&whole), kinds(&whole).len()), (vec!["asg/drain".to_owned()], 2));
+    let mut untainted = deleted;
+    untainted.taints.clear();
+    for (node, why) in [(held, "it is there"), (whole, "once"), (let_go(&fresh, 9), "history"), (untainted, "somebody put the Node back")] {
+        assert_eq!(bring_back(&node, &held_record), None, "{why}");
+    }
+}
+
+#[test]
 fn the_label_has_a_patch_of_its_own() {
     let bare = node();
     let out = apply(&bare, &exclude(&bare).unwrap());
@@ -175,6 +192,25 @@ fn the_label_has_a_patch_of_its_own() {
     let mut theirs = bare;
     std::sync::Arc::make_mut(&mut theirs.labels).insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), String::new());
     assert_eq!(exclude(&theirs), None);
+}
+
+#[test]
+fn actions_may_be_open_until_the_release_and_after_a_reboot() {
+    let rebooted = |node: &Node| Node { boot_id: Some("boot-2".into()), ..node.clone() };
+    let hooked = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
+    let noticed = take_on(&node(), &spot("e1", 0), 1).unwrap();
+    let other = Node { instance: Some(id(OTHER)), ..hooked.clone() };
+    for (what, node, expected) in [
+        ("no record", node(), false),
+        ("open", hooked.clone(), true),
+        ("open, no hook", noticed.clone(), true),
+        ("booted since", rebooted(&hooked), true),
+        ("booted since, no hook", rebooted(&noticed), false),
+        ("of another instance", other, false),
+        ("released", let_go(&hooked, 9), false),
+    ] {
+        assert_eq!(standing(&node, None).with_open_actions().is_some(), expected, "{what}");
+    }
 }
 
 #[test]

@@ -60,6 +60,25 @@ fn what_cannot_be_read_says_why_and_what_to_do() {
 }
 
 #[test]
+fn an_action_that_is_kept_open_is_owed_in_place_of_a_later_one_that_is_over() {
+    let entry = |second: u8, token: &str| {
+        format!(
+            r#"{{"kind":"terminate-hook","event":"{token}","time":"2026-01-01T00:00:0{second}Z","accepted":"2026-01-01T01:00:00Z","group":"g","hook":"h","token":"{token}"}}"#
+        )
+    };
+    let text = format!(r#"{{"version":1,"instance":"{INSTANCE}","interruptions":[{},{}]}}"#, entry(1, "first"), entry(5, "made-up"));
+    let record = Record::read(&text).unwrap();
+    for (over, kept_open, expected) in
+        [("", "", "made-up"), ("", "first", "made-up"), ("made-up", "first", "first"), ("made-up", "", "made-up"), ("first", "made-up", "made-up")]
+    {
+        let is = |hook: &OwedHook, token: &str| hook.token.as_ref().is_some_and(|t| t.as_str() == token);
+        let owed = record.owed_now(&id(INSTANCE), |hook| is(hook, over), |hook| is(hook, kept_open));
+        assert_eq!(owed.len(), 1);
+        assert_eq!(owed[0].token, Some(expected.into()), "{over} is over, {kept_open} is kept open");
+    }
+}
+
+#[test]
 fn an_action_told_twice_is_owed_once_under_its_newest_token() {
     let entry = |event: &str, time: &str, token: &str| {
         format!(r#"{{"kind":"terminate-hook","event":"{event}","time":"{time}","accepted":"2026-01-01T01:00:00Z","group":"g","hook":"h"{token}}}"#)
