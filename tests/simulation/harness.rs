@@ -341,7 +341,9 @@ impl Stage {
     fn terms(&self) -> Terms {
         let tag = format!("kubernetes.io/cluster/{}", self.world.cluster());
         // EC2 forgets what is gone, tags first: a group that nothing is left of is taken for ours.
-        let mut groups: BTreeMap<_, _> = self.world.aws.actions().into_iter().map(|a| (a.group, Belongs::Us)).collect();
+        let actions = self.world.aws.actions();
+        let heartbeat_timeouts = actions.iter().map(|a| ((a.group.clone(), a.hook.clone()), a.heartbeat_timeout)).collect();
+        let mut groups: BTreeMap<_, _> = actions.into_iter().map(|a| (a.group, Belongs::Us)).collect();
         for instance in self.world.aws.instances().into_iter().filter(|i| !i.state.is_terminal()) {
             let Some(group) = instance.group else { continue };
             let node = self.world.node_of(&instance.id).and_then(|n| self.world.kube.object("nodes", "", &n)).unwrap_or_default();
@@ -355,7 +357,16 @@ impl Stage {
             groups.insert(group, belongs);
         }
         let drain_timeout = self.drain_timeouts.borrow().iter().copied().min().unwrap_or(3_600);
-        Terms { groups, drain_timeout, complete_delay: 0, graces: Vec::new(), calm: false, flags: self.flags.borrow().clone(), budgets: Vec::new() }
+        Terms {
+            groups,
+            heartbeat_timeouts,
+            drain_timeout,
+            complete_delay: 0,
+            graces: Vec::new(),
+            calm: false,
+            flags: self.flags.borrow().clone(),
+            budgets: Vec::new(),
+        }
     }
 
     /// What every run must keep to, however it went.

@@ -16,7 +16,7 @@ use super::{
     nodes::is_claimed_twice,
     promises::Promise,
     sent::Notice,
-    story::{Deadline, Life, Told, is_open},
+    story::{Deadline, Life, Page, Told, is_open},
 };
 
 const SIGNS: [&str; 2] = ["autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"];
@@ -141,7 +141,7 @@ impl Judge<'_> {
     /// The pods that a completion had to wait for, unless a deadline had come.
     fn held_up_by(&self, node: &str, action: &ActionReport, at: Moment) -> Vec<&Life> {
         let excused = self.is_ended_otherwise(node, action, at);
-        if excused || self.was_empty(node, at) { Vec::new() } else { self.story.left(node, at) }
+        if excused || self.was_empty(node, action, at) { Vec::new() } else { self.story.left(node, at) }
     }
 
     /// Something else than an empty node or a deadline had ended its drain.
@@ -162,9 +162,7 @@ impl Judge<'_> {
         let Some(node) = self.evidence.nodes.get(&action.instance) else { return };
         let told = self.story.told(&action.instance, at);
         let Some(joined) = told.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min() else { return };
-        // The drain may have begun before, for something else that the same record tells.
-        let page = self.story.page(node, joined).filter(|page| is_open(page));
-        let begun = page.and_then(|p| p.told.iter().map(|t| t.accepted).min()).map_or(joined, |first| first.min(joined));
+        let begun = self.drain_began(node, action, joined);
         let least = self.evidence.terms.shortest("--min-drain-time", Duration::from_secs(5));
         let is_short = at + SLACK < begun + least;
         if is_short && !self.is_ended_otherwise(node, action, at) && self.due(node, action, at).is_empty() {
@@ -172,17 +170,36 @@ impl Judge<'_> {
         }
     }
 
+    /// When the drain of an action that was accepted then began: perhaps before, for something else that the record told when the action came
+    /// into it. That record may have been released at the same moment.
+    fn drain_began(&self, node: &str, action: &ActionReport, accepted: Moment) -> Moment {
+        let tells = |page: &&Page| page.node == node && is_open(page) && page.told.iter().any(|t| t.is_of(action));
+        let page = self.story.pages_of(&action.instance).filter(tells).min_by_key(|page| page.at);
+        page.and_then(|p| p.told.iter().map(|t| t.accepted).min()).map_or(accepted, |first| first.min(accepted))
+    }
+
     /// Its kubelet was silent, and another Node that claims its instance was drained in its place.
-    fn is_passed_over(&self, node: &str, at: Moment) -> bool {
+    pub(super) fn is_passed_over(&self, node: &str, at: Moment) -> bool {
         self.story.fell_silent(node, at).is_some_and(|(lost, _)| is_claimed_twice(&self.writes, node, lost, at))
     }
 
     /// Its node was empty as long before as `--complete-delay` says, or some seconds earlier. What a controller puts there during the delay
-    /// (its pods tolerate the cordon) is not waited for.
-    fn was_empty(&self, node: &str, at: Moment) -> bool {
+    /// (its pods tolerate the cordon) is not waited for, nor what it puts there while the completion fails.
+    fn was_empty(&self, node: &str, action: &ActionReport, at: Moment) -> bool {
         let delay = Duration::from_secs(self.evidence.terms.complete_delay);
-        let mut looks = [0, 1, 2, 5].map(|more| at - delay - Duration::from_secs(more)).into_iter();
-        !delay.is_zero() && looks.any(|look| self.story.left(node, look).is_empty())
+        let earlier: &[u64] = if delay.is_zero() { &[0] } else { &[0, 1, 2, 5] };
+        let is_empty = |from: Moment| earlier.iter().any(|more| self.story.left(node, from - delay - Duration::from_secs(*more)).is_empty());
+        is_empty(at) || self.first_tried(action, at).is_some_and(is_empty)
+    }
+
+    /// When the process that completed an action first tried to, of the time for which it has led without a break. A new leader looks at the
+    /// node anew.
+    fn first_tried(&self, action: &ActionReport, at: Moment) -> Option<Moment> {
+        let by = &action.end.as_ref()?.by;
+        let since = self.leaders.leads_since(by, at)?;
+        let object = format!("{}/{}/{}", action.group, action.hook, action.instance);
+        let tries = self.evidence.calls.iter().filter(|c| c.api == "autoscaling:CompleteLifecycleAction" && c.object == object && c.by == *by);
+        tries.map(|c| c.at).filter(|tried| *tried >= since && *tried < at).min()
     }
 
     /// The deadlines that had come and count: in a pause none does.
@@ -240,11 +257,9 @@ impl Judge<'_> {
         if excused {
             return;
         }
-        // The drain may have begun before, for something else that the same record tells.
         let told = self.story.told(&action.instance, at);
         let accepted = told.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min().unwrap_or(at);
-        let page = self.story.page(node, accepted).filter(|page| is_open(page));
-        let begun = page.and_then(|p| p.told.iter().map(|t| t.accepted).min()).map_or(accepted, |first| first.min(accepted));
+        let begun = self.drain_began(node, action, accepted);
         let mut empty = from + at_least;
         let was_there = |l: &&Life| l.pod.node == node.as_str() && l.bound <= at && super::story::counts(&l.pod);
         for life in self.story.pods.values().filter(was_there) {

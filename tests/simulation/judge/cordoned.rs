@@ -9,7 +9,7 @@ use super::{
     Judge,
     excuses::{MESSAGES, SEE_NODES, Scope, WRITE_NODES},
     is_us,
-    nodes::{Write, instance, is_claimed_twice, open_record, taint},
+    nodes::{Write, instance, is_claimed_twice, open_record, record, taint},
 };
 
 impl Judge<'_> {
@@ -67,7 +67,8 @@ impl Judge<'_> {
 /// What is wrong with a write of ours.
 fn wrong_of(old: &NodeState, new: &NodeState, twin: bool, deleted: Option<&Vec<serde_json::Value>>) -> Vec<&'static str> {
     let mut wrong = Vec::new();
-    let (was, is) = (open_record(old), open_record(new));
+    let counts = |node: &NodeState| open_record(node).filter(|_| !is_of_another_boot(node));
+    let (was, is) = (counts(old), counts(new));
     let cordons = new.unschedulable && !old.unschedulable;
     let taints = taint(new).is_some() && taint(old).is_none();
     match (&was, &is) {
@@ -109,6 +110,14 @@ fn wrong_of(old: &NodeState, new: &NodeState, twin: bool, deleted: Option<&Vec<s
         wrong.push("its taint does not show the kind that leaves least time");
     }
     wrong
+}
+
+/// Its record is of another boot and names no hook: it counts for nothing any more, and what is accepted then begins a new drain.
+fn is_of_another_boot(node: &NodeState) -> bool {
+    let Some(record) = record(node) else { return false };
+    let other_boot = record["boot"].as_str().is_some_and(|boot| !node.boot_id.is_empty() && boot != node.boot_id);
+    let mut interruptions = record["interruptions"].as_array().into_iter().flatten();
+    other_boot && interruptions.all(|i| i["hook"].is_null())
 }
 
 /// The kind in a record that leaves least time.

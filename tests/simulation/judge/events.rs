@@ -15,7 +15,7 @@ use super::{
     is_us,
     nodes::{RECORD, is_claimed_twice, open_record, record},
     promises::Promise,
-    story::{Life, is_open},
+    story::{Life, Page, is_open},
 };
 
 /// An Event that Sundown wrote.
@@ -169,6 +169,8 @@ impl Judge<'_> {
             expected.extend(completed.filter_map(|a| Some((a.end.as_ref()?.at, "LifecycleCompleted", node.as_str(), ""))));
         }
         for (at, reason, name, uid) in expected {
+            let other = if reason == "LifecycleCompleted" { self.drained_in_place_of(name, at) } else { None };
+            let name = other.as_deref().unwrap_or(name);
             let is_it = |e: &Event| e.reason == reason && e.name == name && (uid.is_empty() || e.uid == uid);
             let written = evidence.events.iter().filter(|e| is_it(e)).any(|e| e.first <= at + LATE && e.last + SECOND + SECOND >= at);
             // A completion whose answer was lost is told as an action that was over already.
@@ -285,6 +287,16 @@ impl Judge<'_> {
         let went = of_it.flat_map(|life| life.finished.into_iter().chain(life.gone)).filter(is_just);
         let looks = [0, 1, 2, 3, 5, 10].map(|ago| at + SECOND - Duration::from_secs(ago));
         looks.into_iter().chain(went).any(|look| self.story.left(node, look).is_empty())
+    }
+
+    /// The Node that was drained for an action that was completed then, in place of the instance's own Node, whose kubelet was silent: another
+    /// one that claims the instance.
+    fn drained_in_place_of(&self, node: &str, at: Moment) -> Option<String> {
+        let action = self.actions_of(node).find(|a| is_completed(a) && a.end.as_ref().is_some_and(|end| end.at == at))?;
+        let tells = |page: &&Page| page.at <= at && page.told.iter().any(|told| told.is_of(action));
+        let drained: Vec<&str> = self.story.pages_of(&action.instance).filter(tells).map(|page| page.node.as_str()).collect();
+        let other = drained.first().filter(|_| !drained.contains(&node) && self.is_passed_over(node, at));
+        other.map(|other| (*other).to_owned())
     }
 
     fn was_drained(&self, node: &str, at: Moment) -> bool {

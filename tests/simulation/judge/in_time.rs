@@ -29,10 +29,13 @@ impl<'a> Judge<'a> {
             // Nobody waits any longer for what was lost with its queue, or for a Node that is gone.
             let ends = [settled, self.lost_with_queue(notice), self.story.left_at(node, &event.instance, from)];
             let end = ends.into_iter().flatten().fold(self.evidence.ended, Moment::min);
-            let scope = Scope::of_leader(&[MESSAGES, SEE_NODES, WRITE_NODES]).about(&event.instance, node);
+            let scope = Scope::of_leader(&[MESSAGES, SEE_NODES, WRITE_NODES]);
+            // Where its kubelet is silent, it is written on the others that claim its instance.
+            let nodes: Vec<&str> = self.stand_ins(node, &event.instance, from).into_iter().chain([node]).collect();
             let at_once = end <= from + AT_ONCE;
-            let was_well = || !self.is_excused(scope, from, from + AT_ONCE) || self.longest_clear(scope, from, end) > WELL_AGAIN;
-            let is_late = !at_once && was_well();
+            let was_excused = |node: &&str| self.is_excused(scope.about(&event.instance, node), from, from + AT_ONCE);
+            let is_well_again = |node: &&str| self.longest_clear(scope.about(&event.instance, node), from, end) > WELL_AGAIN;
+            let is_late = !at_once && (!nodes.iter().any(was_excused) || nodes.iter().all(is_well_again));
             self.count(Promise::AcceptedInTime, !at_once && !is_late);
             judged += 1;
             if is_late {

@@ -1,9 +1,15 @@
 //! The load balancer label: when it is set, by whom, and on how many nodes at a time.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use serde_json::Value;
-use sundown::{domain::Moment, sim::kube::NodeState};
+use sundown::{
+    domain::Moment,
+    sim::kube::{NodeState, Request},
+};
 
 use super::{
     Judge,
@@ -37,7 +43,8 @@ impl Judge<'_> {
                 if excluded(old).is_none() && excluded(new).is_some() {
                     self.labeled(write, new, &counts);
                 }
-                self.with_the_accept(write, old, new, &counts);
+                let on_their_way = self.on_their_way(write, &current);
+                self.with_the_accept(write, old, new, &counts, on_their_way);
             }
             match (write.old, write.new) {
                 (_, Some(new)) => drop(current.insert(&new.name, new)),
@@ -85,8 +92,18 @@ impl Judge<'_> {
         counts[first..].iter()
     }
 
+    /// Other Ready nodes that have the label as soon as a patch is answered that this process sent before: it keeps a place for each of them.
+    fn on_their_way(&self, write: Write<'_>, current: &BTreeMap<&str, &NodeState>) -> usize {
+        let is_under_way = |r: &&Request| r.at <= write.at && r.ended.is_none_or(|ended| ended >= write.at);
+        let patches = self.evidence.requests.iter().filter(|r| r.client == write.by && r.verb == "patch" && r.resource == "nodes");
+        let patched: BTreeSet<&str> = patches.filter(is_under_way).map(|r| r.name.as_str()).collect();
+        let is_other = |n: &NodeState| write.new.is_none_or(|new| new.name != n.name);
+        let may_leave = |n: &&&NodeState| n.ready == "True" && excluded(n).is_none() && is_other(n);
+        current.values().filter(may_leave).filter(|n| patched.contains(n.name.as_str())).count()
+    }
+
     /// Early: with the accept, where there is room. Late: not yet.
-    fn with_the_accept(&mut self, write: Write<'_>, old: &NodeState, new: &NodeState, counts: &[Count]) {
+    fn with_the_accept(&mut self, write: Write<'_>, old: &NodeState, new: &NodeState, counts: &[Count], on_their_way: usize) {
         let (None, Some(interruptions)) = (open_record(old), open_record(new)) else { return };
         // A Node that registered again, a record that was written back, and one that takes the place of another are no first accept.
         if record(old).is_some() || excluded(old).is_some() || taint(old).is_some() || interruptions.len() != 1 {
@@ -95,7 +112,7 @@ impl Judge<'_> {
         let is_hook = |i: &Value| i["kind"] == "terminate-hook";
         let when = self.evidence.terms.flag(write.by, "--exclude-from-load-balancers");
         let early = when.map_or_else(|| !interruptions.iter().any(is_hook), |when| when == "early");
-        let room = self.known(counts, write.at).all(|c| (c.out + 1) * 2 <= c.ready);
+        let room = self.known(counts, write.at).all(|c| (c.out + on_their_way + 1) * 2 <= c.ready);
         if excluded(new).is_some() && !early {
             self.broken(write.at, format!("{} was taken out of load balancers with its accept, which is too early", new.name));
         }

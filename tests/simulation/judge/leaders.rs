@@ -209,17 +209,25 @@ fn gaps(evidence: &Evidence, terms: &[Term<'_>]) -> Vec<Gap> {
         let ended = evidence.ends.iter().find(|(name, at)| name == process && *at >= from && *at <= to);
         ended.map(|(_, at)| Gap { from: *at, to, why: Why::Gone, is_takeover: true })
     };
+    // It ends its heartbeats when it sees that a person or another tool has taken the Lease meanwhile.
+    let stolen = |from: Moment, to: Moment| {
+        let is_stolen = |e: &&Entry| matches!(&e.fact, Fact::LeaseHeld { lease, holder } if lease == LEASE && !holder.is_empty()) && !is_us(&e.by);
+        let stolen = evidence.entries.iter().filter(is_stolen).map(|e| e.at).find(|at| *at >= from && *at <= to);
+        stolen.map(|at| Gap { from: at, to, why: Why::Gone, is_takeover: true })
+    };
     for term in terms {
         if free < term.from || last != term.process {
             let is_takeover = !last.is_empty();
             let to = if is_takeover { term.from + TAKEOVER } else { term.from };
             gaps.extend(ended(last, free, to));
+            gaps.extend(stolen(free, to).filter(|_| why == Why::NotRenewed));
             gaps.push(Gap { from: free, to, why, is_takeover });
         }
         (free, why, last) = (term.to, term.why, term.process);
     }
     if free < evidence.ended {
         gaps.extend(ended(last, free, evidence.ended));
+        gaps.extend(stolen(free, evidence.ended).filter(|_| why == Why::NotRenewed));
         gaps.push(Gap { from: free, to: evidence.ended, why, is_takeover: true });
     }
     gaps

@@ -88,7 +88,10 @@ impl Judge<'_> {
         let known = self.story.told(&event.instance, at).iter().any(|t| t.event == event.id);
         let node = self.evidence.nodes.get(&event.instance);
         let no_node = node.is_none_or(|n| self.node_away(n, &event.instance, at) || self.story.page(n, at).is_none());
-        let repeat = node.is_some_and(|n| self.is_repeat(notice, n, at));
+        let repeat = node.is_some_and(|n| {
+            let mut drained = self.stand_ins(n, &event.instance, at).into_iter().chain([n.as_str()]);
+            drained.any(|n| self.is_repeat(notice, n, at))
+        });
         let age = at.duration_since(notice.time()).as_secs();
         let stale = age > if event.kind == Kind::StateChange { 58 } else { 118 };
         !ours || harmless || known || repeat || no_node || stale

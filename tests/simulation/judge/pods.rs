@@ -34,7 +34,7 @@ impl Judge<'_> {
             let sent = self.sent(*at, by, pod, forced);
             self.open_record(*at, sent, pod, forced);
             self.not_while_paused(*at, sent, pod);
-            if !again {
+            if !again && (*grace > 0 || !self.needs_no_grace(*at, sent, pod)) {
                 self.measured(sent, by, pod, *grace, forced);
             }
             if forced && !again {
@@ -50,10 +50,18 @@ impl Judge<'_> {
             if !counts(pod) {
                 self.broken(entry.at, format!("{} was touched", pod.name));
             }
-            if *grace == 0 {
+            let sent = || self.sent(entry.at, &entry.by, pod, matches!(entry.fact, Fact::Deleted { .. }));
+            if *grace == 0 && !self.needs_no_grace(entry.at, sent(), pod) {
                 self.broken(entry.at, format!("{} got no grace", pod.name));
             }
         }
+    }
+
+    /// The pod finished before the request had its effect: the API server gives such a pod no grace, whatever was asked for. When the request
+    /// was sent, nobody could know that.
+    fn needs_no_grace(&self, at: Moment, sent: Moment, pod: &PodRef) -> bool {
+        let finished = self.story.pods.get(&pod.uid).and_then(|life| life.finished);
+        finished.is_some_and(|finished| finished <= at && sent <= finished + SLACK)
     }
 
     fn not_again(&mut self, at: Moment, pod: &PodRef, again: bool) {

@@ -24,6 +24,9 @@ struct Before {
     cordoned: bool,
     /// Somebody else had cordoned the Node of this name that was there before: Sundown may remember that.
     was_cordoned: bool,
+    /// Its record was forgotten (see `is_forgotten`) and it was still cordoned when Sundown accepted the next interruption: Sundown takes the
+    /// cordon for somebody else's.
+    was_forgotten: bool,
     /// A person has changed `unschedulable` since the accept: either state may stay.
     meddled: bool,
     /// It is to be put back: a person asked for it, and no hook kept the drain from that.
@@ -39,7 +42,7 @@ struct Before {
 
 impl Before {
     fn may_stay_cordoned(&self) -> bool {
-        self.cordoned || self.was_cordoned || self.meddled || self.only_cordoned
+        self.cordoned || self.was_cordoned || self.was_forgotten || self.meddled || self.only_cordoned
     }
 }
 
@@ -59,7 +62,7 @@ impl Judge<'_> {
             let known = before.entry(&new.name).or_default();
             known.is_made_up |= evidence.hands.iter().any(|(at, node, what)| *at <= write.at && *node == new.name && *what == "record made up");
             let Some(old) = write.old else {
-                let was_cordoned = known.cordoned || known.was_cordoned;
+                let was_cordoned = known.cordoned || known.was_cordoned || known.was_forgotten;
                 *known = Before { was_cordoned, cordoned: new.unschedulable, ..Before::default() };
                 continue;
             };
@@ -72,7 +75,7 @@ impl Judge<'_> {
                 continue;
             }
             if taint(old).is_some() && taint(new).is_none() {
-                self.count(Promise::PutBack, known.meddled || known.was_cordoned);
+                self.count(Promise::PutBack, known.meddled || known.was_cordoned || known.was_forgotten);
             }
             for wrong in ours(old, new, known) {
                 self.broken(write.at, format!("{}: {wrong}", new.name));
@@ -131,6 +134,7 @@ fn ours(old: &NodeState, new: &NodeState, known: &mut Before) -> Vec<String> {
         wrong.push(format!("Sundown changed the load balancer label of others: {:?}", excluded(old)));
     }
     if open_record(old).is_none() && open_record(new).is_some() {
+        known.was_forgotten = old.unschedulable && (known.was_forgotten || known.is_forgotten);
         (known.meddled, known.restore, known.is_forgotten) = (false, None, false);
     }
     known.only_cordoned |= !old.unschedulable && new.unschedulable && open_record(new).is_none();

@@ -268,6 +268,8 @@ impl<'a> Story<'a> {
         let node = self.evidence.nodes.get(instance).filter(|_| told.iter().any(|t| t.hook.is_some()));
         let resumed = node.into_iter().flat_map(|node| self.pauses(node)).map(|(_, to)| to).filter(|to| *to > first && *to <= now);
         all.extend(resumed.map(|to| Deadline::of(to, to + drain_timeout, margin, first)));
+        let made_up = told.iter().filter_map(|one| self.made_up_window(one, instance, now));
+        all.extend(made_up.map(|(from, to)| Deadline::of(from, to, margin, first)));
         for action in self.evidence.actions.iter().filter(|a| a.instance == instance && told.iter().any(|t| t.is_of(a))) {
             all.push(Deadline::of(action.started, action.global_end - Duration::from_secs(60), margin, first));
             // The last window that anybody was told was granted, once two thirds of it are over.

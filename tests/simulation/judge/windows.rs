@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use sundown::{
     domain::Moment,
-    sim::aws::{ActionReport, Call, Outcome},
+    sim::{
+        Disturbance,
+        aws::{ActionReport, Call, Outcome},
+    },
 };
 
 use super::{
@@ -12,6 +15,9 @@ use super::{
     story::{Story, is_lapsing},
 };
 
+const BEAT: &str = "autoscaling:RecordLifecycleActionHeartbeat";
+/// No process gives a heartbeat up sooner.
+const LEAST_CALL: Duration = Duration::from_secs(1);
 /// Once the Lease has expired, another process leads within this time.
 const TAKEN_OVER: Duration = Duration::from_secs(5);
 
@@ -19,27 +25,46 @@ impl Story<'_> {
     /// The times at which the last window of an action may have begun, as far as a leader knows that took its drain over. This leader does
     /// not know which heartbeats of its predecessor AWS accepted, until AWS accepts one of its own. If its first one fails, it assumes that the
     /// last accepted heartbeat was one interval before its predecessor ended, or that none was accepted since the event, if that is possible.
-    /// Only windows count of which two thirds are over.
+    /// Only windows count of which two thirds are over. A heartbeat that it gave up before its answer failed, too.
     pub fn assumed_windows(&self, action: &ActionReport, now: Moment) -> impl Iterator<Item = Moment> {
         let object = format!("{}/{}/{}", action.group, action.hook, action.instance);
-        let all = self.evidence.calls.iter().filter(|c| c.api == "autoscaling:RecordLifecycleActionHeartbeat");
-        let calls: Vec<&Call> = all.filter(|c| c.object == object && c.at >= action.started && c.at <= now).collect();
+        let is_it = |c: &&Call| c.api == BEAT && c.object == object && c.at >= action.started;
+        let calls = || self.evidence.calls.iter().filter(is_it);
+        let is_answered = |d: &&Disturbance| calls().any(|c| c.by == d.by && c.at == d.until.unwrap_or(d.at));
+        let slow = self.evidence.disturbances.iter().filter(|d| d.what == BEAT && d.object == object && d.at >= action.started);
+        let given_up = slow.filter(|d| d.at + LEAST_CALL <= now && !is_answered(d)).map(|d| (d.at, d.by.as_str(), false));
+        let answered = calls().filter(|c| c.at <= now).map(|c| (c.at, c.by.as_str(), c.outcome == Outcome::Ok));
+        let tries: Vec<(Moment, &str, bool)> = answered.chain(given_up).collect();
         let accepted_by = self.accepted_by(action);
         let (timeout, started) = (action.heartbeat_timeout, action.started);
         let interval = if timeout < Duration::from_secs(60) { timeout / 3 } else { timeout / 2 };
         let mut windows = Vec::new();
-        for first in calls.iter().filter(|c| Some(&c.by) != accepted_by.as_ref()) {
-            let of_it = || calls.iter().filter(|c| c.by == first.by);
+        for &(first, by, is_ok) in tries.iter().filter(|(_, by, _)| Some(*by) != accepted_by.as_deref()) {
+            let of_it = || tries.iter().filter(|(_, of, _)| *of == by);
             // What was decided just before it was accepted is on its way still.
-            let knows = of_it().any(|c| c.outcome == Outcome::Ok && c.at + super::SLACK <= now);
-            if of_it().any(|c| c.at < first.at) || first.outcome == Outcome::Ok || knows {
+            let knows = of_it().any(|(at, _, is_ok)| *is_ok && *at + super::SLACK <= now);
+            if of_it().any(|(at, ..)| *at < first) || is_ok || knows {
                 continue;
             }
-            let without_leader = lease_duration(&self.evidence.terms, &first.by) + TAKEN_OVER;
-            windows.push(started.max(first.at - interval - without_leader));
-            windows.extend(Some(started).filter(|started| *started + timeout > first.at));
+            let without_leader = lease_duration(&self.evidence.terms, by) + TAKEN_OVER;
+            windows.push(started.max(first - interval - without_leader));
+            windows.extend(Some(started).filter(|started| *started + timeout > first));
         }
         windows.into_iter().filter(move |from| is_lapsing(*from, timeout, now))
+    }
+
+    /// The first window of a hook that a person wrote into the record, once two thirds of it are over. Only AWS can say that no such action
+    /// is open: until it answers a heartbeat, the action may end with its window.
+    pub fn made_up_window(&self, told: &super::story::Told, instance: &str, now: Moment) -> Option<(Moment, Moment)> {
+        let (group, hook) = told.hook.as_ref().filter(|_| told.is_made_up)?;
+        let timeout = *self.evidence.terms.heartbeat_timeouts.get(&(group.clone(), hook.clone()))?;
+        let (from, object) = (told.time, format!("{group}/{hook}/{instance}"));
+        let is_it = |c: &&Call| c.api == "autoscaling:RecordLifecycleActionHeartbeat" && c.object == object && c.at >= from;
+        let calls = || self.evidence.calls.iter().filter(is_it);
+        let says = |c: &Call| c.outcome == Outcome::Ok || c.outcome == Outcome::Error("ValidationError".to_owned());
+        let is_known = calls().any(|c| c.at < from + timeout * 2 / 3 && says(c));
+        let is_asked = calls().any(|c| c.at <= now);
+        (is_asked && !is_known && is_lapsing(from, timeout, now)).then(|| (from, from + timeout))
     }
 
     /// Who wrote an action into the record of its Node.

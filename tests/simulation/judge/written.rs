@@ -223,21 +223,23 @@ impl<'a> Reader<'a> {
 
     fn entry(&mut self, written: Written, last: &[Read], page: &Writing<'_>, came_in: Moment) -> Read {
         let key: Key = (page.instance.to_owned(), written.event.clone(), written.hook.clone(), written.token.clone());
-        let known = last.iter().find(|read| read.key == key);
+        // People may write the same hook twice: into one record, or into one after the other.
+        let alike = last.iter().filter(|read| read.key == key);
+        let known = alike.min_by_key(|read| (read.written != written, read.written.accepted != written.accepted));
         if let Some(same) = known.filter(|known| known.written == written) {
             return Read { key, written, cause: same.cause, told: same.told.clone() };
         }
         let cause = self.cause(&written, page);
         let told = match (known.and_then(|known| known.told.as_ref()), cause) {
+            (_, None) if !is_us(page.by) => {
+                let told = Told::by_hand(&written, self.ahead(page.at));
+                self.made_up.insert(key.clone(), told.clone());
+                Some(told)
+            }
             (Some(told), _) => Some(Told { is_stale: written.is_stale, ..(**told).clone() }),
             (None, Some(cause)) => {
                 let accepted = self.accepted(&key, &written, cause, came_in);
                 Some(Told::of(&self.notices[cause], &written, accepted))
-            }
-            (None, None) if !is_us(page.by) => {
-                let told = Told::by_hand(&written, self.ahead(page.at));
-                self.made_up.insert(key.clone(), told.clone());
-                Some(told)
             }
             // A record that was deleted is written back with what a person wrote into it.
             (None, None) => self.made_up.get(&key).cloned(),
@@ -275,12 +277,17 @@ impl<'a> Reader<'a> {
         times.iter().copied().min_by_key(off).unwrap_or(came_in)
     }
 
-    /// When the PATCH came in that had its effect then: one that was answered then, after its effect. Where there is none, its answer was
-    /// late or lost, and it had its effect as it came in.
+    /// When the PATCH came in that had its effect then: one that was answered then, after its effect. Of several (another one was held until
+    /// then) it is the one whose time is nearest to the release that the page tells, or the first. Where there is none, its answer was late or
+    /// lost, and it had its effect as it came in.
     fn came_in(&mut self, page: &Writing<'_>) -> Moment {
+        let ahead = self.ahead(page.at);
         let is_of_page = |(key, _): &(&(&str, &str), _)| **key == (page.by, page.node);
         let Some((_, all)) = self.patches.iter_mut().find(is_of_page) else { return page.at };
-        let answered = all.iter().position(|r| r.at <= page.at && r.status == 200 && r.answered == Some(page.at));
+        let released = page.record.and_then(|record| record["released"]["at"].as_str()?.parse::<Moment>().ok());
+        let off = |r: &Request| released.map(|released| (r.at + ahead).duration_since(released).abs());
+        let effective = all.iter().enumerate().filter(|(_, r)| r.at <= page.at && r.status == 200 && r.answered == Some(page.at));
+        let answered = effective.min_by_key(|(_, r)| off(r)).map(|(found, _)| found);
         match answered.or_else(|| all.iter().rposition(|r| r.at <= page.at)) {
             Some(found) => all.remove(found).at,
             None => page.at,

@@ -188,6 +188,25 @@ async fn where_describing_is_denied_a_hook_is_completed_with_a_warning() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hook_that_was_not_checked_is_let_go_of_once_aws_describes_it_as_of_others() {
+    let stage = Stage::new(597);
+    let instances = group(&stage, 3, &[continuing_hook("log-backup", 1800), continuing_hook("sundown", 1800)]);
+    stage.shop(6);
+    let fault = stage.world.aws.fault(FaultRule::new("autoscaling:DescribeLifecycleHooks", Fault::AccessDenied, How::Always));
+    let sundown = stage.settled(&["--min-drain-time=60s"]).await;
+    stage.world.aws.terminate(&instances[0], true);
+    stage.until(5, "the drain begins", || stage.is_cordoned(&instances[0])).await;
+    stage.until(5, "that is said", || events_of(&stage, "HooksNotChecked") == 1).await;
+    stage.world.aws.end_fault(fault);
+    stage.until(120, "ours is completed", || completed_by_us(&stage, &instances[0], "sundown")).await;
+    stage.until(60, "the other one is let go of", || events_of(&stage, "HookNotOurs") == 1).await;
+    stage.pass(60).await;
+    assert!(!completed_by_us(&stage, &instances[0], "log-backup"));
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
 async fn globs_say_which_hooks_are_ours() {
     let stage = Stage::new(52);
     let hooks = ["drain-a", "backup-1", "backup-10", "other", "drain"].map(|name| continuing_hook(name, 1800));

@@ -3,7 +3,13 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Value, json};
-use sundown::{domain::Moment, sim::aws::State};
+use sundown::{
+    domain::Moment,
+    sim::{
+        aws::State,
+        kube::{Entry, Fact},
+    },
+};
 
 use super::{
     plan::Act,
@@ -83,16 +89,22 @@ impl Play<'_> {
         }
     }
 
-    /// A pause goes with its Lease, unless a process knew of it and lives on to write it again.
+    /// A pause goes with its Lease, unless the process that makes the Lease again knew of it: that one writes it again.
     pub(super) fn forget_pauses(&mut self) {
+        let kube = self.stage.world.kube.clone();
+        let (journal, requests) = (kube.journal(), kube.requests());
+        let is_made = |e: &&Entry| matches!(&e.fact, Fact::LeaseHeld { lease, holder } if lease == "sundown" && !holder.is_empty());
         for deleted in &self.leases_deleted {
-            let (before, after) = (*deleted - Duration::from_secs(5), *deleted + Duration::from_secs(20));
-            let remembered = self.evidence.lives.iter().any(|(_, start, end)| *start <= before && end.is_none_or(|end| end >= after));
-            for (from, end) in &mut self.evidence.pauses {
+            let made = journal.iter().filter(is_made).find(|e| e.at >= *deleted && e.by.starts_with("sundown"));
+            for (from, end) in self.evidence.pauses.iter_mut().filter(|(from, _)| from <= deleted) {
                 // Processes look at the Lease every two seconds.
-                let was_seen = remembered && *from + Duration::from_secs(3) <= *deleted;
-                if *from <= *deleted && !was_seen {
-                    *end = (*deleted).min(*end);
+                let was_seen = *from + Duration::from_secs(3) <= *deleted;
+                let answers = requests.iter().filter(|r| r.resource == "leases" && r.status == 200);
+                let mut seen = answers.filter(|r| r.answered.is_some_and(|at| at >= *from && at <= *deleted));
+                match made {
+                    _ if !was_seen => *end = (*deleted).min(*end),
+                    Some(made) if !seen.any(|r| r.client == made.by) => *end = made.at.min(*end),
+                    _ => {}
                 }
             }
         }

@@ -1,5 +1,7 @@
 //! From a seed: a world, and what happens to it.
 
+use std::time::Duration;
+
 use sundown::sim::{
     Side,
     aws::Fault as AwsFault,
@@ -359,11 +361,18 @@ impl Act {
     }
 }
 
+impl Group {
+    fn heartbeat_timeouts(&self) -> impl Iterator<Item = ((String, String), Duration)> {
+        self.hooks.iter().map(|(hook, timeout)| ((self.name.clone(), hook.clone()), Duration::from_secs(*timeout)))
+    }
+}
+
 impl Plan {
     /// What the run is held to.
     pub fn terms(&self) -> Terms {
         Terms {
             groups: self.groups.iter().map(|g| (g.name.clone(), g.belongs)).collect(),
+            heartbeat_timeouts: self.groups.iter().flat_map(Group::heartbeat_timeouts).collect(),
             drain_timeout: self.drain_timeout,
             complete_delay: self.complete_delay,
             graces: self.loads.iter().map(|l| (l.name.clone(), l.grace)).collect(),

@@ -165,6 +165,17 @@ fn watch_over(slots: &[Slot], warned: &mut Option<u64>) {
 }
 
 impl Summary {
+    /// Takes in what came of other seeds.
+    #[cfg(test)]
+    pub fn append(&mut self, mut other: Self) {
+        self.lives += other.lives;
+        self.took += other.took;
+        self.failures.append(&mut other.failures);
+        self.coverage.add(&other.coverage);
+        self.tally.add(&other.tally);
+        self.hashes.append(&mut other.hashes);
+    }
+
     fn add(&mut self, outcome: Outcome) {
         self.lives += 1;
         self.coverage.add(&outcome.coverage);

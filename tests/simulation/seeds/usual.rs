@@ -62,27 +62,30 @@ fn whatever_happens_in_a_random_world_the_promises_are_kept() {
         write!(what, ", {} that once failed", ONCE_FAILED.len()).unwrap();
         seeds.extend(SECOND);
         seeds.extend(THIRD);
-        seeds.extend(ONCE_FAILED.iter().map(|(seed, _)| *seed));
     }
+    // Played apart: much is broken in these worlds, so their number would change how much of each promise is judged.
+    let once_failed: Vec<u64> = ONCE_FAILED.iter().map(|(seed, _)| *seed).filter(|seed| only_from.is_none() && !seeds.contains(seed)).collect();
     if count_new > 0 {
         write!(what, ", {count_new} never played before").unwrap();
         report(&format!("again: SUNDOWN_NEW_SEEDS={count_new} SUNDOWN_FIRST_NEW_SEED={first_new}"));
     }
-    let expected = seeds.len();
+    let expected = seeds.len() + once_failed.len();
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     let hashes = std::env::var("SUNDOWN_HASHES").ok();
     let orders = Orders { threads, hashes: hashes.is_some(), progress: false };
-    let summary = play_all(seeds.into_iter().collect(), orders);
+    let mut summary = play_all(seeds.into_iter().collect(), orders);
+    let tally = summary.tally.clone();
+    summary.append(play_all(once_failed, orders));
     if let Some(file) = hashes {
         std::fs::write(file, summary.hash_lines()).unwrap();
     }
     // tests/run reads this line.
     report(&format!("played: {} seeds ({what})", summary.lives));
-    report(&if count_new > 0 { summary.to_string() } else { summary.tally.to_string() });
+    report(&if count_new > 0 { summary.to_string() } else { tally.to_string() });
     assert_eq!(summary.lives, expected);
     // Fewer seeds say too little of shares.
     if only_from.is_none() && fixed_count >= USUAL {
-        assert_eq!(summary.tally.below_the_floor(), Vec::<String>::new());
+        assert_eq!(tally.below_the_floor(), Vec::<String>::new());
     }
     let again = "SUNDOWN_SEED=N cargo test --test simulation seeds:: -- --nocapture";
     assert!(summary.failures.is_empty(), "{summary}\nor, in this profile: {again}");

@@ -130,6 +130,28 @@ async fn a_pod_that_came_back_too_seldom_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_that_came_while_a_completion_failed_is_not_waited_for_and_one_that_came_before_is() {
+    const EARLY: &str = "was completed before";
+    let mut evidence = hooked().await;
+    let at = end(&mut evidence).at;
+    let bound = evidence.entries.iter().find_map(|e| if let Fact::Bound(pod) = &e.fact { Some(pod.clone()) } else { None });
+    let pod = PodRef { name: "agent-0".into(), uid: "uid-of-agent-0".into(), ..bound.unwrap() };
+    insert(&mut evidence, at - s(5), "<foreign-daemonset>", Fact::Bound(pod));
+    let leaves = |fact: &Fact| matches!(fact, Fact::PodFinished(_) | Fact::PodGone(_));
+    evidence.entries.iter_mut().filter(|e| leaves(&e.fact)).for_each(|e| e.at = e.at - s(8));
+    breaks(&judge(&evidence), EARLY);
+    let completion = evidence.calls.iter().find(|c| c.api == "autoscaling:CompleteLifecycleAction").unwrap().clone();
+    let tried = |ago: u64, by: &str| {
+        let mut evidence = evidence.clone();
+        evidence.calls.push(Call { at: at - s(ago), by: by.to_owned(), outcome: Outcome::LostBefore, ..completion.clone() });
+        judge(&evidence)
+    };
+    keeps(&tried(6, US), EARLY, "its node was empty then");
+    breaks(&tried(2, US), EARLY);
+    breaks(&tried(6, "sundown-9"), EARLY);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_record_that_is_deleted_once_ends_no_drain_and_the_second_deletion_does() {
     let (evidence, at, node) = hasty().await;
     let entries = evidence.entries.iter().rev();
@@ -237,6 +259,14 @@ async fn a_hook_that_lapses_while_nobody_can_renew_the_lease_is_seen_as_long_as_
     let accepted = accepted(&evidence);
     evidence.requests.retain(|r| r.resource != "leases" || r.answered.is_none_or(|at| at <= accepted + s(1)));
     breaks(&judge(&evidence), "timed out (60s)");
+    let taken = |holder: &str, after: u64| {
+        let mut evidence = evidence.clone();
+        insert(&mut evidence, accepted + s(after), "<scenario>", Fact::LeaseHeld { lease: "sundown".to_owned(), holder: holder.to_owned() });
+        judge(&evidence)
+    };
+    keeps(&taken("thief", 15), "timed out (60s)", "it saw that somebody took the Lease");
+    breaks(&taken("", 15), "timed out (60s)");
+    breaks(&taken("thief", 59), "timed out (60s)");
     evidence.terms.drain_timeout = 20;
     keeps(&judge(&evidence), "timed out (60s)", "its drain would have been over by then");
 }
@@ -291,6 +321,44 @@ async fn a_pod_that_finished_on_its_way_out_is_waited_for_although_its_hook_join
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hook_that_joins_a_drain_and_is_completed_at_once_is_too_short_only_if_its_drain_is() {
+    const SHORT: &str = "--min-drain-time is";
+    let mut evidence = hooked().await;
+    let (instance, node) = node_of(&evidence);
+    let first = accepted(&evidence) - s(10);
+    let is_released = |f: &Fact| matches!(f, Fact::Annotated { annotations, .. } if annotations.values().any(|a| a.contains("\"released\":{")));
+    let at = when(&evidence, is_released);
+    end(&mut evidence).at = at;
+    let time = first.to_string();
+    let body = json!({
+        "id": "e", "detail-type": "EC2 Spot Instance Interruption Warning", "source": "aws.ec2", "time": time,
+        "detail": { "instance-id": instance, "instance-action": "terminate" },
+    });
+    let spot = json!({ "kind": "spot", "event": "e", "time": time, "accepted": time });
+    send(&mut evidence, &body.to_string(), first, first);
+    // A spot notice was accepted ten seconds before; the hook joins its drain when the node is empty, or has a drain of its own.
+    let with = |joins: bool, flag: &str| {
+        let mut evidence = evidence.clone();
+        evidence.terms.flags.iter_mut().for_each(|(_, flags)| flags.push(flag.to_owned()));
+        let mut record = json!({ "version": 1, "instance": instance, "interruptions": [spot] });
+        if joins {
+            edit_records(&mut evidence, |written| written["interruptions"].as_array_mut().unwrap().push(spot.clone()));
+        } else {
+            record["released"] = json!({ "at": time, "outcome": "empty" });
+        }
+        let wrote = |e: &&mut Entry| matches!(&e.fact, Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record"));
+        evidence.entries.iter_mut().filter(wrote).for_each(|e| e.at = at);
+        let annotations = [("sundown.dev/record".to_owned(), record.to_string())].into();
+        let page = Fact::Annotated { node: node.clone(), provider_id: format!("aws:///eu-west-1a/{instance}"), annotations };
+        insert(&mut evidence, first, US, page);
+        judge(&evidence)
+    };
+    keeps(&with(true, "--min-drain-time=5s"), SHORT, "the drain had gone on for long enough");
+    breaks(&with(true, "--min-drain-time=60s"), SHORT);
+    breaks(&with(false, "--min-drain-time=5s"), SHORT);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_leader_that_took_a_drain_over_and_whose_heartbeat_fails_forces_sooner_and_nobody_else_does() {
     const EARLY: &str = "was deleted too early";
     const BEAT: &str = "autoscaling:RecordLifecycleActionHeartbeat";
@@ -332,4 +400,18 @@ async fn a_leader_that_took_a_drain_over_and_whose_heartbeat_fails_forces_sooner
     breaks(&with(&[(50, "sundown-1", Outcome::Ok)]), EARLY);
     breaks(&with(&[(50, "sundown-1", failed()), (52, "sundown-1", Outcome::Ok)]), EARLY);
     breaks(&with(&[(58, "sundown-1", failed())]), EARLY);
+    // AWS answers after three seconds. The process may have given up by then.
+    let slow = |after: u64, answered: bool| {
+        let mut evidence = evidence.clone();
+        let (at, by) = (started + s(after), "sundown-1".to_owned());
+        let (what, object) = (BEAT.to_owned(), format!("asg/drain/{instance}"));
+        evidence.disturbances.push(Disturbance { at, until: Some(at + s(3)), by, what, object, is_silent: false });
+        if answered {
+            beat(&mut evidence, after + 3, "sundown-1", Outcome::Ok);
+        }
+        judge(&evidence)
+    };
+    keeps(&slow(55, false), EARLY, "it does not know that its predecessor's were accepted");
+    breaks(&slow(55, true), EARLY);
+    breaks(&slow(57, false), EARLY);
 }

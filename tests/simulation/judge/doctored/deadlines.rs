@@ -1,7 +1,7 @@
 //! What sets a deadline, and what does not.
 
 use serde_json::json;
-use sundown::sim::aws::{InstanceChange, State};
+use sundown::sim::aws::{Call, InstanceChange, Outcome, State};
 
 use super::*;
 
@@ -34,6 +34,41 @@ async fn a_force_on_account_of_what_was_over_at_its_accept_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_force_on_account_of_a_made_up_hook_is_seen_unless_aws_answered_no_heartbeat_for_it() {
+    let mut evidence = hooked().await;
+    evidence.entries.retain(|e| !matches!(e.fact, Fact::Annotated { .. } | Fact::Evicted { .. }));
+    evidence.calls.retain(|c| !c.api.ends_with("Heartbeat"));
+    let (instance, node) = node_of(&evidence);
+    let (begun, written) = (evidence.begun, evidence.actions[0].started + s(5));
+    longer(&mut evidence, written + s(60));
+    let hook = json!({
+        "kind": "terminate-hook", "event": "made-up", "time": written.to_string(), "accepted": written.to_string(),
+        "group": "asg", "hook": "drain", "token": "00000000-0000-4000-8000-000000000000",
+    });
+    let record = json!({ "version": 1, "instance": instance, "interruptions": [hook] });
+    let annotations = [("sundown.dev/record".to_owned(), record.to_string())].into();
+    let page = Fact::Annotated { node: node.clone(), provider_id: format!("aws:///eu-west-1a/{instance}"), annotations };
+    insert(&mut evidence, written, "kubectl", page);
+    let pod = PodRef { namespace: "load".into(), name: "slow-0".into(), uid: "uid-of-slow-0".into(), node };
+    insert(&mut evidence, begun, "<scheduler>", Fact::Bound(pod.clone()));
+    insert(&mut evidence, written + s(45), "sundown-0", Fact::Deleted { pod, grace: 10, again: false, overrun: Vec::new() });
+    let with = |after: u64, outcome: Outcome| {
+        let mut evidence = evidence.clone();
+        let (at, by, object) = (written + s(after), "sundown-0".to_owned(), format!("asg/drain/{instance}"));
+        let api = "autoscaling:RecordLifecycleActionHeartbeat".to_owned();
+        evidence.calls.push(Call { at, api, object, by, outcome });
+        judge(&evidence)
+    };
+    let error = |code: &str| Outcome::Error(code.to_owned());
+    breaks(&judge(&evidence), EARLY);
+    keeps(&with(15, error("ResourceContention")), EARLY, "nobody can know that no such action is open");
+    breaks(&with(15, error("ValidationError")), EARLY);
+    breaks(&with(15, Outcome::Ok), EARLY);
+    evidence.terms.heartbeat_timeouts.clear();
+    breaks(&judge(&evidence), EARLY);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_force_of_a_pod_that_never_had_two_seconds_to_be_asked_is_seen_unless_awss_clock_was_measured_ahead() {
     const NEVER: &str = "quorum-0 was deleted and never asked to go";
     let mut evidence = reclaimed().await;
@@ -50,6 +85,62 @@ async fn a_force_of_a_pod_that_never_had_two_seconds_to_be_asked_is_seen_unless_
     breaks(&ahead(0), NEVER);
     keeps(&ahead(600), NEVER, "the process took its deadline to be 0.6 s earlier");
     breaks(&ahead(100), NEVER);
+}
+
+/// In this run nothing is left of the record that was written; a person wrote another one.
+async fn made_up() -> Evidence {
+    let mut evidence = hooked().await;
+    evidence.entries.retain(|e| !matches!(e.fact, Fact::Annotated { .. } | Fact::Evicted { .. }));
+    evidence
+}
+
+/// A hook that a person writes into a record.
+fn made_up_hook(at: Moment) -> Value {
+    json!({
+        "kind": "terminate-hook", "event": "made-up", "time": at.to_string(), "accepted": at.to_string(),
+        "group": "asg", "hook": "drain", "token": "00000000-0000-4000-8000-000000000000",
+    })
+}
+
+/// A person writes a record with these hooks.
+fn write_by_hand(evidence: &mut Evidence, at: Moment, hooks: &[Value]) {
+    let (instance, node) = node_of(evidence);
+    let record = json!({ "version": 1, "instance": instance, "interruptions": hooks });
+    let annotations = [("sundown.dev/record".to_owned(), record.to_string())].into();
+    let provider_id = format!("aws:///eu-west-1a/{instance}");
+    insert(evidence, at, "kubectl", Fact::Annotated { node, provider_id, annotations });
+}
+
+/// A pod is deleted by force.
+fn force(evidence: &mut Evidence, at: Moment, grace: u64) {
+    let (_, node) = node_of(evidence);
+    let pod = PodRef { namespace: "load".into(), name: "slow-0".into(), uid: "uid-of-slow-0".into(), node };
+    let begun = evidence.begun;
+    insert(evidence, begun, "<scheduler>", Fact::Bound(pod.clone()));
+    insert(evidence, at, "sundown-0", Fact::Deleted { pod, grace, again: false, overrun: Vec::new() });
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_grace_of_a_pod_is_measured_by_the_hook_that_a_person_wrote_last() {
+    const GRACE: &str = "slow-0 got a grace of";
+    let mut evidence = made_up().await;
+    evidence.terms.drain_timeout = 40;
+    let first = evidence.actions[0].started + s(5);
+    longer(&mut evidence, first + s(60));
+    force(&mut evidence, first + s(50), 25);
+    write_by_hand(&mut evidence, first, &[made_up_hook(first)]);
+    breaks(&judge(&evidence), GRACE);
+    let with = |second: u64, joins: bool| {
+        let (mut evidence, second) = (evidence.clone(), first + s(second));
+        let old = joins.then(|| made_up_hook(first));
+        let hooks: Vec<Value> = old.into_iter().chain([made_up_hook(second)]).collect();
+        write_by_hand(&mut evidence, second, &hooks);
+        judge(&evidence)
+    };
+    for joins in [false, true] {
+        keeps(&with(40, joins), GRACE, "its time is over after 40 s, less a margin of 5 s");
+        breaks(&with(30, joins), GRACE);
+    }
 }
 
 #[tokio::test(start_paused = true)]

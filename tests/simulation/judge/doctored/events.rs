@@ -6,6 +6,7 @@ use sundown::sim::{
 };
 
 use super::*;
+use crate::judge::nodes::RECORD;
 
 const UNTRUE: &str = "an Event is not true";
 
@@ -93,6 +94,25 @@ async fn a_thing_that_happens_without_its_event_is_seen() {
     breaks(&judge(&without(&hooked, "InterruptionAccepted")), "InterruptionAccepted of ip-");
     let completed = without(&hooked, "LifecycleCompleted");
     breaks(&judge(&completed), "LifecycleCompleted of ip-");
+    // Another Node claims the instance and was drained: because the own one was silent, or not.
+    let replaced = |is_silent: bool, has_event: bool| {
+        let mut evidence = without(&hooked, if has_event { "none" } else { "LifecycleCompleted" });
+        let (begun, (_, own), twin) = (evidence.begun, node_of(&evidence), || "twin".to_owned());
+        for entry in &mut evidence.entries {
+            match &mut entry.fact {
+                Fact::Annotated { node, annotations, .. } if annotations.contains_key(RECORD) => *node = twin(),
+                Fact::NodeChanged(state) if state.annotations.contains_key(RECORD) => state.name = twin(),
+                _ => {}
+            }
+        }
+        let renamed = evidence.events.iter().map(|e| Event { name: if e.name == own { twin() } else { e.name.clone() }, ..e.clone() });
+        evidence.events = renamed.collect();
+        evidence.hands.extend(is_silent.then_some((begun, own, "lost")));
+        judge(&evidence)
+    };
+    keeps(&replaced(true, true), "LifecycleCompleted of ", "another Node was drained in its place");
+    breaks(&replaced(true, false), "LifecycleCompleted of twin has no Event");
+    breaks(&replaced(false, true), "LifecycleCompleted of ip-");
     let uncordoned = |at: Moment| {
         let mut evidence = hooked.clone();
         let mut before = evidence.entries.iter().rev().filter(|e| e.at <= at).map(|e| &e.fact);

@@ -123,6 +123,11 @@ async fn a_dry_run_that_writes_is_seen() {
     evidence.requests.retain(|r| !r.is_write());
     evidence.calls.retain(|c| c.api.contains("Describe") || c.api == "sqs:ReceiveMessage");
     assert_eq!(judge(&evidence), Vec::<String>::new());
+    let came: usize = evidence.messages.iter().map(|m| m.deliveries.len()).sum();
+    evidence.idle = 30 + came;
+    clean(&evidence, "each message that comes again is asked about again");
+    evidence.idle += 1;
+    breaks(&judge(&evidence), "calls in a minute in which nothing happened");
 }
 
 #[tokio::test(start_paused = true)]

@@ -114,3 +114,25 @@ async fn a_notice_that_comes_while_a_leader_waits_for_its_last_write_is_excused(
     keeps(&after(given_up), LATE, "its last write was under way");
     breaks(&after(holds.at), LATE);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_of_another_node_that_claims_the_instance_excuses_only_while_the_kubelet_of_its_own_is_silent() {
+    let evidence = reclaimed().await;
+    let (from, _) = sent(&evidence);
+    let (instance, node) = node_of(&evidence);
+    let with = |silent: Option<u64>, claimed: &str| {
+        let mut late = later(&evidence, 4);
+        let (begun, ended) = (late.begun, late.ended);
+        longer(&mut late, ended);
+        let (provider_id, annotations) = (format!("aws:///eu-west-1a/{claimed}"), std::collections::BTreeMap::new());
+        insert(&mut late, begun, "<test>", Fact::Annotated { node: "twin".to_owned(), provider_id, annotations });
+        let (by, what, object) = ("sundown-0".to_owned(), "patch nodes".to_owned(), "twin".to_owned());
+        late.disturbances.push(Disturbance { at: from, until: Some(from + s(1)), by, what, object, is_silent: false });
+        late.hands.extend(silent.map(|seconds| (from - s(seconds), node.clone(), "lost")));
+        judge(&late)
+    };
+    keeps(&with(Some(60), &instance), LATE, "the other one is written in its place");
+    breaks(&with(Some(60), "i-00000000000000000"), LATE);
+    breaks(&with(Some(20), &instance), LATE);
+    breaks(&with(None, &instance), LATE);
+}

@@ -166,6 +166,29 @@ async fn a_drain_that_knows_that_its_machine_is_over_learns_nothing_more() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_another_node_says_that_claims_the_instance_counts_only_while_the_kubelet_of_its_own_is_silent() {
+    let mut evidence = overdue().await;
+    let (_, own) = node_of(&evidence);
+    let at = when(&evidence, |f| matches!(f, Fact::Evicted { .. })) + s(3);
+    for entry in &mut evidence.entries {
+        if let Fact::Annotated { node, annotations, .. } = &mut entry.fact
+            && annotations.contains_key("sundown.dev/record")
+        {
+            *node = "twin".to_owned();
+        }
+    }
+    state_change(&mut evidence, "stopping", 35, at);
+    let with = |silent: Option<u64>| {
+        let mut evidence = evidence.clone();
+        evidence.hands.extend(silent.map(|seconds| (at - s(seconds), own.clone(), "lost")));
+        judge(&evidence)
+    };
+    keeps(&with(Some(60)), LOST, "the other one is drained in its place");
+    breaks(&with(Some(20)), LOST);
+    breaks(&with(None), LOST);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_later_action_that_a_person_wrote_into_the_record_stands_for_the_one_that_is_open() {
     let evidence = hooked().await;
     let at = when(&evidence, |f| matches!(f, Fact::Evicted { .. })) + s(3);

@@ -4,7 +4,7 @@ use serde_json::json;
 use sundown::sim::kube::NodeState;
 
 use super::*;
-use crate::judge::nodes::{EXCLUDED, RELEASE, TAINT, open_record, taint};
+use crate::judge::nodes::{EXCLUDED, RECORD, RELEASE, TAINT, open_record, taint};
 
 const US: &str = "sundown-0";
 const PERSON: &str = "kubectl";
@@ -93,12 +93,45 @@ async fn a_node_that_is_cordoned_without_a_record_is_seen_unless_another_one_cla
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_a_person_uncordoned_and_that_is_cordoned_again_is_seen() {
-    let mut evidence = hooked().await;
+    const AGAIN: &str = "uncordoned by a person during its drain, and cordoned again";
+    let boot = |is_new: bool| if is_new { "the second" } else { "the first" };
+    let hooked = hooked().await;
+    let mut evidence = hooked.clone();
     let at = accepted(&evidence) + s(2);
     then(&mut evidence, at, PERSON, |s| s.unschedulable = false);
     keeps(&judge(&evidence), "cordoned again", "a person may");
     then(&mut evidence, at + s(1), US, |s| s.unschedulable = true);
     breaks(&judge(&evidence), "uncordoned by a person during its drain, and cordoned again");
+    // The machine boots, and an interruption of the new boot comes.
+    let edit = |state: &mut NodeState, change: &dyn Fn(&mut Value)| {
+        let text = state.annotations.get_mut(RECORD).unwrap();
+        let mut record: Value = serde_json::from_str(text).unwrap();
+        change(&mut record);
+        *text = record.to_string();
+    };
+    let spot = json!([{ "kind": "spot", "event": "e", "time": at.to_string(), "accepted": at.to_string() }]);
+    let rebooted = |has_hook: bool, is_new: bool| {
+        let mut evidence = hooked.clone();
+        let old = |record: &mut Value| {
+            record["boot"] = json!("the first");
+            if !has_hook {
+                record["interruptions"] = spot.clone();
+            }
+        };
+        then(&mut evidence, at, "<kubelet>", |s| {
+            edit(s, &old);
+            s.boot_id = boot(is_new).to_owned();
+        });
+        then(&mut evidence, at + s(1), PERSON, |s| s.unschedulable = false);
+        then(&mut evidence, at + s(2), US, |s| {
+            s.unschedulable = true;
+            edit(s, &|record| record["boot"] = json!(boot(is_new)));
+        });
+        judge(&evidence)
+    };
+    keeps(&rebooted(false, true), AGAIN, "the record of the boot before counts for nothing");
+    breaks(&rebooted(false, false), AGAIN);
+    breaks(&rebooted(true, true), AGAIN);
 }
 
 /// A spot notice, and a person who releases the node: it is put back. `before`: what was done to the Node before.
@@ -166,6 +199,24 @@ async fn a_node_that_is_not_put_back_as_it_was_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_that_is_drained_again_and_left_cordoned_is_seen_unless_a_person_took_its_record_away() {
+    const LEFT: &str = "left cordoned";
+    let drained = hooked().await;
+    let record = json!({ "version": 1, "interruptions": [] }).to_string();
+    let put_back = |is_forgotten: bool| {
+        let (mut evidence, at) = (drained.clone(), drained.ended);
+        if is_forgotten {
+            then(&mut evidence, at, PERSON, |s| drop(s.annotations.remove(RECORD)));
+        }
+        then(&mut evidence, at, US, |s| drop(s.annotations.insert(RECORD.to_owned(), record.clone())));
+        then(&mut evidence, at, US, |s| s.taints.retain(|(key, ..)| key != TAINT));
+        judge(&evidence)
+    };
+    keeps(&put_back(true), LEFT, "nobody knows any more what it was before");
+    breaks(&put_back(false), LEFT);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_that_a_person_had_cordoned_and_that_is_uncordoned_is_seen() {
     let evidence = put_back(|n| n["spec"]["unschedulable"] = true.into()).await;
     breaks(&but(&evidence, |s| s.unschedulable = false), "Sundown uncordoned it, and somebody else had cordoned it");
@@ -195,6 +246,17 @@ async fn a_label_that_comes_too_early_or_on_too_many_nodes_is_seen() {
     breaks(&flagged(&spot, "late"), "with its accept, which is too early");
     let unlabeled = |s: &mut NodeState| drop(s.labels.remove(EXCLUDED));
     breaks(&with(&spot, unlabeled), "was accepted and not taken out of load balancers, although there was room");
+    // A patch of another node is not answered yet: it may take that one out.
+    let patch = spot.requests.iter().find(|r| r.verb == "patch" && r.resource == "nodes").unwrap().clone();
+    let other = spot.nodes.values().find(|node| **node != patch.name).unwrap().clone();
+    let beside_patch_until = |ended: Moment| {
+        let mut evidence = spot.clone();
+        let at = accepted(&spot) - s(5);
+        evidence.requests.push(Request { at, answered: None, ended: Some(ended), status: 0, name: other.clone(), ..patch.clone() });
+        with(&evidence, unlabeled)
+    };
+    keeps(&beside_patch_until(accepted(&spot) + s(5)), "although there was room", "two of three nodes would have left");
+    breaks(&beside_patch_until(accepted(&spot) - s(1)), "although there was room");
     // One of the others has left already.
     let mut crowded = spot.clone();
     let drained = last_tainted(&crowded);

@@ -35,6 +35,15 @@ async fn what_a_drain_leaves_alone_and_is_touched_is_seen() {
     *grace.unwrap() = 0;
     breaks(&judge(&evidence), "web-0 got no grace");
     breaks(&judge_any(&evidence, &[]), "web-0 got no grace");
+    let evicted = when(&evidence, |f| matches!(f, Fact::Evicted { .. }));
+    let finished = |at: Moment| {
+        let mut evidence = evidence.clone();
+        evidence.entries.iter_mut().find(|e| matches!(e.fact, Fact::PodFinished(_))).unwrap().at = at;
+        judge(&evidence)
+    };
+    keeps(&finished(evicted), "grace of 0 s", "a pod that has finished needs none");
+    keeps(&finished(evicted), "got no grace", "a pod that has finished needs none");
+    breaks(&finished(evicted - s(5)), "web-0 got no grace");
     let others: Vec<_> = evidence.entries.iter().map(|e| Entry { by: "kubectl".to_owned(), ..e.clone() }).collect();
     keeps(&judge_any(&Evidence { entries: others, ..evidence }, &[]), "got no grace", "others may do what they like");
 }
