@@ -1,15 +1,83 @@
-//! Drains that end because people want it so.
+//! What people do to drains: they uncordon a node, release it, pause its drain or all drains.
+
+use std::sync::Arc;
 
 use tracing::{info, warn};
 
 use super::{Course, Foreman};
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    domain::{Moment, Node},
-    drain::{Input, NodeCondition},
+    domain::{Moment, Node, NodeName},
+    drain::{DispatchInput, Input, NodeCondition},
 };
 
 impl Foreman {
+    /// What people have done to a node that is being drained.
+    pub(super) fn watch_hands(&mut self, node: &Arc<Node>) {
+        let Some(course) = self.courses.get_mut(&node.name) else { return };
+        if !node.unschedulable && !course.told_uncordoned && course.drain.is_some() {
+            course.told_uncordoned = true;
+            self.term.note(EventNote {
+                about: About::Node(node.name.clone()),
+                severity: Severity::Warning,
+                reason: EventReason::Uncordoned,
+                message: "Somebody uncordoned the node. The taint keeps new pods away and the drain goes on; to end it use `sundown release`."
+                    .to_owned(),
+            });
+        }
+        if node.released_by_hand() || !self.term.manages(node) {
+            self.let_go(node);
+        }
+    }
+
+    /// The brake of one node: its own annotation, or that of all.
+    pub(super) fn brake(&mut self, name: &NodeName) {
+        let all = self.paused;
+        let Some(course) = self.courses.get_mut(name) else { return };
+        let alone = course.node.paused();
+        if std::mem::replace(&mut course.held_alone, alone) != alone && course.drain.is_some() {
+            course.span.in_scope(|| say_held(alone));
+        }
+        let paused = all || alone;
+        if course.paused == paused {
+            return;
+        }
+        course.paused = paused;
+        self.dispatch(DispatchInput::Paused { node: name.clone(), paused });
+        if paused {
+            self.step(name, Input::Paused);
+        } else {
+            // A take-up: a deadline that passed meanwhile is void.
+            let now = self.term.clock.now();
+            let Some(course) = self.courses.get_mut(name) else { return };
+            course.take_up = now;
+            let (taken, proved, record_clock) = (course.taken.clone(), course.proved.clone(), course.record_clock);
+            let limits = self.limits_of(&taken, now, &proved, record_clock);
+            self.set_limits(name, limits);
+            self.step(name, Input::Resumed(limits));
+        }
+    }
+
+    /// Pauses all drains, or resumes them.
+    pub(super) fn pause_all(&mut self, paused: bool) {
+        if self.paused == paused {
+            return;
+        }
+        self.paused = paused;
+        self.term.set_paused(paused);
+        self.term.metrics.set_paused(paused);
+        if paused {
+            warn!("All drains are paused: no evictions, no force. Messages are accepted and heartbeats go on. `sundown resume` ends it.");
+        } else {
+            info!("All drains are resumed.");
+        }
+        self.dispatch(DispatchInput::PausedAll(paused));
+        let names: Vec<_> = self.courses.keys().cloned().collect();
+        for name in names {
+            self.brake(&name);
+        }
+    }
+
     /// Somebody asked for the release of a node, or it is not ours to drain any more: its drain ends, and what it owes is completed.
     pub(super) fn let_go(&mut self, node: &Node) {
         let Some(course) = self.courses.get_mut(&node.name) else { return };
@@ -72,7 +140,7 @@ impl Course {
 }
 
 /// The annotation that holds one drain came or went.
-pub(super) fn say_held(held: bool) {
+fn say_held(held: bool) {
     if held {
         warn!(
             "The drain of a node is paused by its annotation sundown.dev/pause: no evictions, no force. Heartbeats go on. `sundown resume NODE` ends it."

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
-use super::{Foreman, hands::say_held, told::named};
+use super::{Foreman, told::named};
 use crate::{
     cluster::{About, EventNote, EventReason, Problem, Severity},
     controller::{context::Backoff, departed::Departure, notices, release},
     domain::{InstanceId, Node, NodeName, OwedHook, seconds},
-    drain::{DispatchInput, Input, NodeCondition, Outcome},
+    drain::{Input, NodeCondition, Outcome},
     observe::RecordEvent,
     record::{self, Doubt, OnDeletion, Standing, Trust, VoidReason},
 };
@@ -341,71 +341,6 @@ impl Foreman {
         if !joined.is_empty() {
             info!(node = %name, "A lifecycle action joined a drain that had ended, and the node is gone: it is completed from memory.");
             release::of_deleted(&self.term, &gone, joined);
-        }
-    }
-
-    /// What people have done to a node that is being drained.
-    fn watch_hands(&mut self, node: &Arc<Node>) {
-        let Some(course) = self.courses.get_mut(&node.name) else { return };
-        if !node.unschedulable && !course.told_uncordoned && course.drain.is_some() {
-            course.told_uncordoned = true;
-            self.term.note(EventNote {
-                about: About::Node(node.name.clone()),
-                severity: Severity::Warning,
-                reason: EventReason::Uncordoned,
-                message: "Somebody uncordoned the node. The taint keeps new pods away and the drain goes on; to end it use `sundown release`."
-                    .to_owned(),
-            });
-        }
-        if node.released_by_hand() || !self.term.manages(node) {
-            self.let_go(node);
-        }
-    }
-
-    /// The brake of one node: its own annotation, or that of all.
-    pub(super) fn brake(&mut self, name: &NodeName) {
-        let all = self.paused;
-        let Some(course) = self.courses.get_mut(name) else { return };
-        let alone = course.node.paused();
-        if std::mem::replace(&mut course.held_alone, alone) != alone && course.drain.is_some() {
-            course.span.in_scope(|| say_held(alone));
-        }
-        let paused = all || alone;
-        if course.paused == paused {
-            return;
-        }
-        course.paused = paused;
-        self.dispatch(DispatchInput::Paused { node: name.clone(), paused });
-        if paused {
-            self.step(name, Input::Paused);
-        } else {
-            // A take-up: a deadline that passed meanwhile is void.
-            let now = self.term.clock.now();
-            let Some(course) = self.courses.get_mut(name) else { return };
-            course.take_up = now;
-            let (taken, proved, record_clock) = (course.taken.clone(), course.proved.clone(), course.record_clock);
-            let limits = self.limits_of(&taken, now, &proved, record_clock);
-            self.set_limits(name, limits);
-            self.step(name, Input::Resumed(limits));
-        }
-    }
-
-    pub(super) fn pause_all(&mut self, paused: bool) {
-        if self.paused == paused {
-            return;
-        }
-        self.paused = paused;
-        self.term.set_paused(paused);
-        self.term.metrics.set_paused(paused);
-        if paused {
-            warn!("All drains are paused: no evictions, no force. Messages are accepted and heartbeats go on. `sundown resume` ends it.");
-        } else {
-            info!("All drains are resumed.");
-        }
-        self.dispatch(DispatchInput::PausedAll(paused));
-        let names: Vec<_> = self.courses.keys().cloned().collect();
-        for name in names {
-            self.brake(&name);
         }
     }
 

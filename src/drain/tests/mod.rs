@@ -10,6 +10,7 @@ mod fairness;
 mod graces;
 mod held;
 mod judge;
+mod nodes;
 mod pods;
 mod properties;
 mod scenarios;
