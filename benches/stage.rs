@@ -9,8 +9,8 @@ use std::{
 };
 
 use sundown::{
-    controller::{Clock, Spawner},
     domain::Moment,
+    runtime::{Clock, Spawner},
     sim::{
         World, WorldSettings,
         aws::{GroupSpec, HookResult, HookSpec, Verdict},

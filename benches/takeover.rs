@@ -53,7 +53,7 @@ pub fn takeover() -> Vec<Figure> {
             measured: Measured::largest(ours),
             unit: "s",
             bar: Bar::Most(1.0),
-            ratio: Bar::Most(12.0),
+            ratio: Bar::Most(5.7),
             baseline: Some(Baseline {
                 what: "a write of the Lease and a LIST of the unschedulable nodes by a bare client",
                 value: median(bare),

@@ -14,5 +14,6 @@ pub mod interruption;
 pub mod lifecycle;
 pub mod observe;
 pub mod record;
+pub mod runtime;
 pub mod sim;
 pub mod triage;

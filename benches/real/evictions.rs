@@ -123,12 +123,12 @@ async fn prepared(bench: &Bench) -> Vec<String> {
 
 /// Memory with a hundred drains at once.
 pub fn drains_100() -> Vec<Figure> {
-    vec![block_on(peak("real-memory-100", 100))]
+    vec![block_on(peak("real-memory-100", 100, Bar::Most(48.0)))]
 }
 
 /// Memory with a thousand drains at once.
 pub fn drains_1000() -> Vec<Figure> {
-    vec![block_on(peak("real-memory-1000", 1000))]
+    vec![block_on(peak("real-memory-1000", 1000, Bar::Most(64.0)))]
 }
 
 /// A spot drain ends after two minutes.
@@ -136,7 +136,7 @@ const LIMIT: Duration = Duration::from_mins(5);
 /// Pods of 8 KiB.
 const POD_KIB: usize = 8;
 
-async fn peak(name: &'static str, nodes: usize) -> Figure {
+async fn peak(name: &'static str, nodes: usize, bar: Bar) -> Figure {
     let bench = Bench::start().await;
     let mut idle = bench.stage.leader("idle", &[]).await;
     let baseline = Baseline { what: "the process in an empty cluster", value: memory(idle.id(), "VmRSS"), floor: Bar::Most(25.0) };
@@ -164,7 +164,7 @@ async fn peak(name: &'static str, nodes: usize) -> Figure {
         what: format!("peak with {nodes} drains of {PODS} pods of {POD_KIB} KiB at once, of which {evicted} were evicted in their two minutes"),
         measured: memory(service.id(), "VmHWM").into(),
         unit: "MB",
-        bar: Bar::Most(64.0),
+        bar,
         ratio: Bar::None,
         baseline: Some(baseline),
     }

@@ -41,7 +41,7 @@ pub fn takeover() -> Vec<Figure> {
         assert!(actions.len() == DRAINED && actions.iter().all(|a| a.end.is_none()), "a hook ended before its time: {actions:?}");
         let gap = actions.iter().map(|a| a.longest_gap(Moment::from(jiff::Timestamp::now()))).max().unwrap();
         vec![
-            figure("real-takeover-term", "SIGTERM", told, 1.0),
+            figure("real-takeover-term", "SIGTERM", told, 0.11),
             figure("real-takeover-kill", "SIGKILL (a lease lasts 15 s)", killed, 17.0),
             Figure {
                 name: "real-takeover-gap",

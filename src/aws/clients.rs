@@ -9,7 +9,7 @@ use super::{
     call::Caller,
     region::{endpoint_of_queue, region_of_queue},
 };
-use crate::controller::Clock;
+use crate::runtime::Clock;
 
 /// A connection that takes longer is not coming.
 const CONNECT: Duration = Duration::from_millis(3100);

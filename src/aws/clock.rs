@@ -17,8 +17,8 @@ use aws_smithy_types::config_bag::{ConfigBag, Storable, StoreReplace};
 use jiff::SignedDuration;
 
 use crate::{
-    controller::Clock,
     domain::{ClockSkew, Moment},
+    runtime::Clock,
 };
 
 /// How far AWS's clock is from ours, by the `Date` header of its answers.

@@ -194,7 +194,7 @@ mod tests {
         let options = Options { region: Some("eu-central-2".into()), endpoint_url: Some(url.to_owned()) };
         let config = loaded(&options, http_client(bundle)).await.into_builder();
         let config = config.credentials_provider(SharedCredentialsProvider::new(Credentials::new("key", "secret", None, None, "test"))).build();
-        crate::aws::Clients::from_config(&config, crate::controller::Clock::system(), std::sync::Arc::new(())).identity().await
+        crate::aws::Clients::from_config(&config, crate::runtime::Clock::system(), std::sync::Arc::new(())).identity().await
     }
 
     #[tokio::test]

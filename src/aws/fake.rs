@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use tokio::{sync::Notify, time::Instant};
 
 use super::{Api, CallObserver, Clients, Outcome};
-use crate::controller::Clock;
+use crate::runtime::Clock;
 
 /// A request as the fake sees it.
 #[derive(Debug, Clone)]

@@ -14,7 +14,7 @@ use aws_smithy_runtime_api::client::{
 };
 
 use super::{Clients, GroupFilter};
-use crate::controller::Clock;
+use crate::runtime::Clock;
 
 /// Answers nothing, and remembers who was asked: host, and region and service of the signature.
 #[derive(Debug, Clone, Default)]

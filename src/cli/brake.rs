@@ -16,9 +16,9 @@ use crate::{
         lease::{LeaseError, find_lease, set_paused},
     },
     config::{KubeArgs, LeaseArgs},
-    controller::{Clock, Random, Spawner},
     domain::{Node, NodeName, PAUSE, RELEASE},
     record::{self, Standing},
+    runtime::{Clock, Random, Spawner},
 };
 
 /// What to do where Kubernetes does not do it.

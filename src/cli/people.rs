@@ -11,7 +11,7 @@ use crate::{
         lease::{LeasePlace, LeaseSearch},
     },
     config::{AwsArgs, ConfigError, KubeArgs, LeaseArgs},
-    controller::{Clock, Random},
+    runtime::{Clock, Random},
 };
 
 /// Runs a command to its end.

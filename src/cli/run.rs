@@ -12,12 +12,13 @@ use tracing::{info, warn};
 use crate::{
     aws, cluster,
     config::{Config, ConfigError, RunArgs, ServiceConfig, print_config, unknown_variables},
-    controller::{self, Board, Clock, Outlets, Parts, Random, Spawner, TrialLog},
+    controller::{self, Board, Outlets, Parts, TrialLog},
     domain::seconds,
     observe::{
         Endpoints, Loops, Metrics, Readiness, logs, traces,
         webhook::{Notifier, NotifierParts},
     },
+    runtime::{Clock, Random, Spawner},
 };
 
 /// So many of the drains that are over are remembered.

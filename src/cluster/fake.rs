@@ -18,8 +18,8 @@ use tokio::{sync::mpsc, time::Instant};
 
 use super::{CallObserver, Cluster, ClusterParts, Gate, OpenGate, Outcome, Settings, Target};
 use crate::{
-    controller::{Clock, Random, Spawner},
     domain::Moment,
+    runtime::{Clock, Random, Spawner},
 };
 
 type Answer = Response<UnsyncBoxBody<Bytes, std::io::Error>>;

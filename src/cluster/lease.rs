@@ -25,9 +25,9 @@ pub use self::{
     writes::{WriteGuard, WritePermit},
 };
 use crate::{
-    controller::{Clock, Random, Spawner},
     domain::{Moment, PAUSE, seconds},
     election::{Effect, Input, LAST_WRITES, Lost, Machine, Settings},
+    runtime::{Clock, Random, Spawner},
 };
 
 /// Which Lease.

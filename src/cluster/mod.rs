@@ -4,7 +4,6 @@
 //! requests in flight, one gate for writes, one place that counts. No request is repeated here, except by the watches and
 //! for Events; whoever asks decides whether to ask again.
 
-mod backoff;
 mod budgets;
 mod client;
 mod daemonsets;

@@ -8,7 +8,7 @@ use tracing::{debug, info, warn};
 use super::{
     accept::{self, Accepted},
     claims,
-    context::{Backoff, Term},
+    context::Term,
     foreman::Word,
     hook_claims,
     hooks::{First, Source},
@@ -21,6 +21,7 @@ use crate::{
     domain::{Interruption, Moment, Node, OwedHook, seconds},
     observe::MessageOutcome,
     record,
+    runtime::Backoff,
     triage::{HooksAnswer, Knowledge, Reason, Verdict, triage},
 };
 

@@ -7,14 +7,13 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
 use tokio::sync::{OwnedMutexGuard, Semaphore, SemaphorePermit, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
-    Board, Clock, Outlets, Random, Spawner,
+    Board, Outlets,
     departed::Departed,
     foreman::Word,
     hooks::{Granted, Hooks},
@@ -27,6 +26,7 @@ use crate::{
     lifecycle::Skew,
     observe::{Metrics, ReadyFlag},
     record::{LabelRoom, Record},
+    runtime::{Clock, Random, Spawner},
     triage,
 };
 
@@ -291,31 +291,5 @@ impl Term {
         if !self.config.dry_run {
             self.recorder.note(note);
         }
-    }
-}
-
-/// Pauses between tries: full jitter over 0.5, 1, 2, 4, … seconds, `most` at most. The first is never shorter than a quarter second.
-#[derive(Debug)]
-pub(super) struct Backoff {
-    next: Duration,
-    most: Duration,
-    conflicts: u32,
-}
-
-impl Backoff {
-    pub(super) const fn up_to(most: Duration) -> Self {
-        Self { next: Duration::from_millis(500), most, conflicts: 0 }
-    }
-
-    pub(super) fn pause(&mut self, random: &Random) -> Duration {
-        let whole = self.next.min(self.most);
-        self.next = (whole * 2).min(self.most);
-        Duration::from_millis(250).max(random.jitter(whole))
-    }
-
-    /// After a conflict one reads and tries again at once. A few times: one that never ends would be a busy loop at the API server's cost.
-    pub(super) fn pause_after_conflict(&mut self, random: &Random) -> Duration {
-        self.conflicts += 1;
-        if self.conflicts <= 3 { Duration::ZERO } else { self.pause(random) }
     }
 }

@@ -10,11 +10,12 @@ use std::{
     time::Duration,
 };
 
-use super::{Clock, context::Standing};
+use super::context::Standing;
 use crate::{
     cluster::NodeChange,
     domain::{InstanceId, Moment, Node},
     record::{self, Record},
+    runtime::Clock,
 };
 
 /// How long a Node is remembered: no action outlives its last heartbeat by more than the longest heartbeat timeout (7 200 s,

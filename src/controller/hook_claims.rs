@@ -2,10 +2,11 @@
 
 use tracing::{debug, info, warn};
 
-use super::context::{Backoff, Term};
+use super::context::Term;
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
     domain::{GroupName, HookAction, HookName, Interruption, Node, OwedHook, Transition, What, seconds},
+    runtime::Backoff,
     triage::{HookClaim, HooksAnswer},
 };
 

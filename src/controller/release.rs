@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use tracing::{Instrument, info, warn};
 
 use super::{
-    context::{Backoff, Term},
+    context::Term,
     departed::Departure,
     foreman::{Course, Word},
     hook_claims,
@@ -18,6 +18,7 @@ use crate::{
     drain::Outcome,
     observe::RecordEvent,
     record::{self, After, Record, Released, Standing},
+    runtime::{Backoff, Clock},
 };
 
 /// What a release works with; the Node itself is read anew.
@@ -106,7 +107,7 @@ impl Completing {
 }
 
 /// Waits until a release may complete.
-async fn wait(clock: super::Clock, mut told: watch::Receiver<Due>) {
+async fn wait(clock: Clock, mut told: watch::Receiver<Due>) {
     loop {
         let Due { at, is_held } = *told.borrow_and_update();
         tokio::select! {

@@ -11,7 +11,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{info, warn};
 
 use super::{
-    Board, Clock, Outlets, Random, Spawner,
+    Board, Outlets,
     context::{Lead, Standing, StandingParts, Term},
     counting::Counting,
     dead_letters,
@@ -32,6 +32,7 @@ use crate::{
     config::Config,
     domain::seconds,
     observe::{Loops, Metrics, Readiness},
+    runtime::{Clock, Random, Spawner},
     triage,
 };
 

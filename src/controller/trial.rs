@@ -10,11 +10,12 @@ use aws_config::SdkConfig;
 use serde::{Deserialize, Serialize};
 use tracing::error;
 
-use super::{Clock, context::Term};
+use super::context::Term;
 use crate::{
     aws::{AwsError, CallObserver, Clients},
     config::QueueConfig,
     domain::{Interruption, Moment, Taken},
+    runtime::Clock,
 };
 
 /// How the line begins that every trial logs at its start. `sundown trial-report` knows by it the log of a trial to which nothing came.

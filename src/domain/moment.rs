@@ -43,7 +43,7 @@ impl Moment {
     /// The beginning of 1970.
     pub const UNIX_EPOCH: Self = Self::from_microsecond(0);
 
-    /// The nearest moment that exists.
+    /// Microseconds since 1970, clamped to [`Moment::MIN`] and [`Moment::MAX`].
     const fn from_microsecond(at: i64) -> Self {
         let near = if at < FIRST {
             FIRST
@@ -170,7 +170,7 @@ impl Default for Moment {
     }
 }
 
-/// RFC 3339 in UTC. The precision of the form is that of the seconds.
+/// RFC 3339 in UTC. The format's precision is the number of decimals of the seconds: `{:.3}` writes milliseconds.
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Timestamp::from(*self).fmt(f)

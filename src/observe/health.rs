@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{controller::Clock, domain::Moment};
+use crate::{domain::Moment, runtime::Clock};
 
 /// The loops of the process, each of which says whenever it turns. One that has not for long is stuck: a restart helps. A loop that waits
 /// for AWS or Kubernetes still turns (every wait has a deadline), so their absence never restarts anything.

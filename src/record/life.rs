@@ -65,8 +65,8 @@ pub fn write_back(node: &Node, record: &Record) -> Value {
     patch.body()
 }
 
-/// The patch that brings back the record `held`, which a person deleted: as it was, or what it owes into the record that the next
-/// interruption has written meanwhile. `None`: there is nothing to bring back, or somebody put the Node back.
+/// The patch that restores the record `held`, which a person deleted. If the next interruption has written a new record since, the open
+/// hooks of `held` are added to that one. `None`: there is nothing to restore, or somebody removed our taint too.
 #[must_use]
 pub fn bring_back(node: &Node, held: &Record) -> Option<Value> {
     match node.record() {
@@ -107,8 +107,8 @@ pub fn reregister(node: &Node, instance: &InstanceId, record: &Record) -> Option
     Some(patch.body())
 }
 
-/// The record as it should be when a fresh one took the place of `held` while the drain of `held` goes on: that was deleted by hand
-/// or damaged, and the next interruption could not join it. `None`: the fresh one names every hook that `held` owes.
+/// `fresh`, completed with the interruptions of `held`. A person deleted or damaged `held` during its drain, so the next interruption
+/// wrote a new record instead of joining it. `None`: `fresh` names every hook of `held`, is released, or is of another instance.
 #[must_use]
 pub fn carried_over(fresh: &Record, held: &Record) -> Option<Record> {
     let names = |k: &Known| fresh.known().any(|f| f.group == k.group && f.hook == k.hook);

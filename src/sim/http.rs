@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tower::Service;
 
-use crate::controller::Spawner;
+use crate::runtime::Spawner;
 
 /// What a service and its bodies may fail with; a failure cuts the connection.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -12,7 +12,7 @@ use super::{
     aws::{EmbeddedAws, GroupSpec, HookSpec, InstanceChange, InstanceSpec, QueueSettings, Rule, Settings, State},
     kube::{EmbeddedKube, NodeSpec, Options},
 };
-use crate::controller::{Clock, Spawner};
+use crate::runtime::{Clock, Spawner};
 
 /// The label that says which group a Node's instance belongs to, as managed node groups of EKS write it.
 pub const GROUP_LABEL: &str = "eks.amazonaws.com/nodegroup";

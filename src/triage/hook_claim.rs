@@ -43,7 +43,8 @@ pub enum HookClaim {
     Unchecked,
     /// Somebody else answers it.
     Foreign,
-    /// The group's other hooks are not known yet. Heartbeats do no harm, a completion would.
+    /// AWS has not described the group's hooks yet, or not since it described this one as another party's. Sundown completes nothing.
+    /// [`super::heartbeats_wait`] decides whether it already sends heartbeats.
     Undecided,
 }
 

@@ -14,7 +14,7 @@ use crate::domain::{HookAction, InstanceState, Interruption, Moment, Node, OwedH
 const OWNER_MEMORY: Duration = seconds(300);
 /// How often an instance that has not become a Node yet is looked at again.
 const LOOK_AGAIN: Duration = seconds(60);
-/// While the index is not to be trusted: after this long it is found out whether a hook is ours, so that it can be beaten.
+/// If the index is still not trusted after this long, Sundown asks AWS whether a hook is ours, so that it can send heartbeats.
 const PATIENCE_WITH_INDEX: Duration = seconds(10);
 /// For how long EC2 is asked which of several Nodes is the instance's. A spot notice leaves 120 s.
 const PATIENCE_WITH_CLAIMS: Duration = seconds(5);
@@ -44,8 +44,8 @@ pub fn triage(interruption: &Interruption, known: &Knowledge, policy: &Policy, n
     case.once_claimed(verdict)
 }
 
-/// The terminate hook in this interruption is ours, or may be: it gets heartbeats from now on, until its completion is accepted or
-/// it turns out not to be ours. Its Node is in the index and ours, or else the tags say so.
+/// Whether the terminate hook in this interruption is ours or may be ours, so that Sundown sends heartbeats for it (unless
+/// [`heartbeats_wait`] delays them). Its Node must be in the index and be ours; without a Node, the tags decide.
 #[must_use]
 pub fn beats(interruption: &Interruption, known: &Knowledge, policy: &Policy) -> bool {
     let case = Case { interruption, known, policy, now: known.received };
@@ -130,7 +130,7 @@ impl Case<'_> {
         wait(vec![Question::Hooks(action.group.clone())], until)
     }
 
-    // A launch hook is answered until it is fully served: unanswered, AWS kills every new instance.
+    // Sundown answers launch hooks at once until it acts on them: with the default result ABANDON, an unanswered hook ends every new instance.
     fn launch_hook(&self, action: &HookAction) -> Verdict {
         let Some(owed) = self.owed() else { return self.not_acted_on_yet() };
         if self.node().is_some_and(|node| !self.is_for_us(&node)) {
@@ -196,7 +196,7 @@ impl Case<'_> {
         Verdict::Wait(Wait { ask: proof::questions(self.interruption, self.known), until: Some(given_up), proof: true })
     }
 
-    // No Node is known, and that means nothing. A hook that is ours must be beaten meanwhile.
+    // The index is not trusted, so a missing Node proves nothing. A hook that is ours needs heartbeats meanwhile.
     fn while_the_index_is_away(&self) -> Verdict {
         let mut ask = self.question_of_group();
         if self.has_managed_tag().is_none() {
@@ -307,8 +307,8 @@ impl Case<'_> {
         node.name.as_str() == self.interruption.instance.as_str()
     }
 
-    /// Two networks may use one private DNS name. It counts for an instance of ours by its own tags or its group's, else where no
-    /// other that lives has it.
+    /// Whether the private DNS name identifies this instance: two networks may use the same name. It does if the tags of the instance or
+    /// of its group are ours, or if no other living instance has the name.
     fn is_meant_by_its_name(&self) -> bool {
         let is_tagged = self.known.instance.as_ref().and_then(|a| a.facts.as_ref()).is_some_and(|f| owner::names_us(&f.tags, self.policy));
         let of_group = || self.policy.cluster_name.as_deref().and_then(|cluster| owner::group_is_ours(self.known, cluster)) == Some(true);
@@ -319,7 +319,7 @@ impl Case<'_> {
         is_tagged || of_group() || alone()
     }
 
-    /// A Node without providerID has its name, and whether that means it has not been asked yet.
+    /// Whether a Node without providerID has this instance's private DNS name, while a question that decides if it is that instance is open.
     fn may_be_called(&self) -> bool {
         !self.questions_of_name().is_empty() && self.candidates().next().is_some()
     }

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 use sundown::{
-    controller::{Clock, Spawner},
+    runtime::{Clock, Spawner},
     sim::{
         World, WorldSettings,
         aws::{ActionReport, GroupSpec, HookResult, HookSpec},

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use sundown::{controller::Clock, domain::Moment};
+use sundown::{domain::Moment, runtime::Clock};
 
 use crate::{
     audit::{self, assert_evicted_once, assert_one_writer, calls},

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sundown::{controller::Clock, sim::aws::State};
+use sundown::{runtime::Clock, sim::aws::State};
 
 use crate::{
     audit::{self, calls},

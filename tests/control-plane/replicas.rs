@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use sundown::controller::Clock;
+use sundown::runtime::Clock;
 
 use crate::{
     audit::{self, assert_evicted_once, assert_one_writer, calls},

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 use sundown::{
-    controller::{Clock, Spawner},
+    runtime::{Clock, Spawner},
     sim::{
         World, WorldSettings,
         aws::{ActionReport, GroupSpec, HookResult, HookSpec},

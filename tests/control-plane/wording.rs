@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use http::Method;
 use serde_json::{Value, json};
 use sundown::{
-    controller::{Clock, Spawner},
+    runtime::{Clock, Spawner},
     sim::kube::{EmbeddedKube, EvictionVerdict, Options, PodSpec},
 };
 

@@ -12,9 +12,10 @@ use aws_credential_types::{Credentials, provider::SharedCredentialsProvider};
 use clap::Parser;
 use sundown::{
     config::{Config, RunArgs},
-    controller::{self, Board, Clock, NodeReport, Outlets, Parts, Random, Spawner},
+    controller::{self, Board, NodeReport, Outlets, Parts},
     domain::Moment,
     observe::{Loops, Metrics, Readiness},
+    runtime::{Clock, Random, Spawner},
     sim::{
         Disturbance, World, WorldSettings,
         aws::{ActionReport, GroupSpec, HookResult, HookSpec, SentMessage},

@@ -22,7 +22,7 @@ use tokio::{
 pub use self::typed::{DnsLookup, GroupLookup, HookLookup, InstanceLookup, Lookups, MemberLookup};
 use self::{cache::Cache, worker::Worker};
 use super::{Advice, AwsError};
-use crate::controller::{Random, Spawner};
+use crate::runtime::{Random, Spawner};
 
 /// How a kind of question is asked.
 #[derive(Debug, Clone, Copy)]

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use super::{Lookup, LookupError, LookupSettings};
 use crate::{
     aws::{Clients, autoscaling, ec2},
-    controller::{Random, Spawner},
     domain::{GroupName, HookDescription, HookName, InstanceFacts, InstanceId, Transition},
+    runtime::{Random, Spawner},
 };
 
 /// Instances by id. For a state that decides something use [`Lookup::get_fresh`].

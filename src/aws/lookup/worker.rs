@@ -15,7 +15,7 @@ use tokio::{
 use super::{Answered, Ask, Fetch, Key, LookupSettings, Shared};
 use crate::{
     aws::{Advice, AwsError},
-    controller::Random,
+    runtime::{Backoff, Random},
 };
 
 /// The longest pause between two calls that fail.
@@ -43,7 +43,7 @@ pub(super) struct Worker<K, V> {
     /// When the first of those waiting came, plus the linger.
     gathered_at: Instant,
     /// Calls that failed in a row, and when the next may start.
-    failures: u32,
+    backoff: Backoff,
     not_before: Instant,
     complained: Option<Instant>,
 }
@@ -60,7 +60,7 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
             flying: BTreeMap::new(),
             calls: FuturesUnordered::new(),
             gathered_at: now,
-            failures: 0,
+            backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             not_before: now,
             complained: None,
         }
@@ -130,7 +130,7 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
     }
 
     fn found(&mut self, keys: Vec<K>, found: Vec<(K, V)>) {
-        self.failures = 0;
+        self.backoff.reset();
         *self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let mut found: BTreeMap<K, V> = found.into_iter().collect();
         let mut cache = self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,10 +147,10 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
 
     /// Says once a minute that it is not allowed, or keeps failing. One failure is nothing to speak of.
     fn complain(&mut self, error: &AwsError) {
-        tracing::debug!(%error, failures = self.failures, "A lookup failed.");
+        tracing::debug!(%error, failures = self.backoff.failures(), "A lookup failed.");
         let denied = error.advice() == Advice::Denied;
         let due = self.complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY);
-        if !due || !(denied || self.failures >= KEEPS_FAILING) {
+        if !due || !(denied || self.backoff.failures() >= KEEPS_FAILING) {
             return;
         }
         self.complained = Some(Instant::now());
@@ -162,16 +162,14 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
             );
         } else {
             tracing::warn!(
-                %error, action, failures = self.failures,
+                %error, action, failures = self.backoff.failures(),
                 "AWS cannot be asked: interruptions that depend on the answer stay undecided, and their messages are kept. It is asked on; if this lasts, check the credentials, the network and the limits of the account."
             );
         }
     }
 
     fn failed(&mut self, keys: Vec<K>, error: AwsError) {
-        self.failures = self.failures.saturating_add(1);
-        let pause = FIRST_PAUSE.saturating_mul(1 << self.failures.min(12)).min(LONGEST_PAUSE);
-        self.not_before = Instant::now() + self.random.jitter(pause);
+        self.not_before = Instant::now() + self.backoff.pause(&self.random);
         self.complain(&error);
         for key in keys {
             let Some((_, waiters)) = self.flying.remove(&key) else { continue };

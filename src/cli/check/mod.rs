@@ -28,9 +28,9 @@ use crate::{
     aws::{self, Advice, AwsError, ByteLimit, Clients, Group, GroupFilter, Hosts, Outcome, Proxy, Queue, Receipt},
     cluster::{Cluster, ConnectOptions, KeepLabels, connect, list_nodes},
     config::{Config, ConfigError, RunArgs},
-    controller::{Clock, Random, Spawner},
     domain::{GroupName, InstanceId, seconds, with_causes},
     observe::webhook::Secret,
+    runtime::{Clock, Random, Spawner},
 };
 
 /// An instance that does not exist: to ask for it tells whether one may ask.

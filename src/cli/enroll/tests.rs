@@ -7,8 +7,8 @@ use clap::{Args as _, Command, FromArgMatches as _};
 use super::*;
 use crate::{
     aws::Clients,
-    controller::{Clock, Spawner},
     domain::Moment,
+    runtime::{Clock, Spawner},
     sim::aws::{EmbeddedAws, GroupSpec, HookSpec, Settings, Verdict},
 };
 

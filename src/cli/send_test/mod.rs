@@ -16,9 +16,9 @@ use super::people::{advised, block_on, connect, say, uuid};
 use crate::{
     aws::{Clients, PutEvent},
     config::{AwsArgs, ConfigError, KubeArgs, QueueUrl, duration_text, parse_duration},
-    controller::{Clock, Random},
     domain::{GroupName, InstanceId, Transition},
     interruption::TEST_SOURCE,
+    runtime::{Clock, Random},
 };
 
 /// The tag by which Auto Scaling says which group an instance is of.

@@ -7,9 +7,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    controller::Spawner,
     domain::seconds,
     observe::Endpoints,
+    runtime::Spawner,
     sim::{World, http, kube::EmbeddedKube},
 };
 

@@ -16,9 +16,10 @@ use super::{
 };
 use crate::{
     config::{Config, RunArgs},
-    controller::{self, Board, Clock, Parts, Random, Spawner},
+    controller::{self, Board, Parts},
     domain::{Moment, seconds},
     observe::{Endpoints, Loops, Metrics, Readiness},
+    runtime::{Clock, Random, Spawner},
     sim::{
         GROUP_LABEL, World, WorldSettings,
         aws::{GroupSpec, HookResult, HookSpec, LifecycleState, Member, SpotAction, State},

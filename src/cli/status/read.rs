@@ -16,9 +16,9 @@ use crate::{
         lease::{LeasePlace, LeaseSearch, find_lease},
     },
     config::DrainConfig,
-    controller::{Clock, Random, Spawner},
     domain::{InstanceId, Node, NodeName, PAUSE, Pod, SETTINGS, seconds, with_causes},
     drain::DaemonSetState,
+    runtime::{Clock, Random, Spawner},
 };
 
 /// How long one page of Events may take.

@@ -25,8 +25,8 @@ use tokio::{
 pub(super) use self::clock::ServerClock;
 use super::{CallObserver, ClusterError, Outcome, Problem, Silent, Target, error::answer_of, lease::WritePermit};
 use crate::{
-    controller::{Clock, Random, Spawner},
     domain::{ApiAnswer, with_causes},
+    runtime::{Clock, Random, Spawner},
 };
 
 /// Where the API server is and who we are to it.

@@ -21,9 +21,9 @@ use tokio::{sync::watch, time::timeout};
 
 use super::{super::ClusterError, LeaseCall, LeasePlace, OnCall, Verb};
 use crate::{
-    controller::{Clock, Random},
     domain::{LEASE_LABEL, LEASE_LABEL_VALUE, PAUSE, SETTINGS, seconds},
     election::{Draft, Input, Observed},
+    runtime::{Backoff, Clock, Random},
 };
 
 /// A call is over after this: with the renew deadline it must fit into the lease's duration.
@@ -127,34 +127,32 @@ impl Calls {
 
     /// Shows every change of the Lease, for ever. Without the right to watch, the reads every few seconds remain.
     pub(super) async fn watch(self, shown: watch::Sender<Option<Shown>>, random: Random) {
-        let mut failures: u32 = 0;
+        let mut backoff = Backoff::new(seconds(2), seconds(32));
         loop {
             let started = self.clock.now();
-            let outcome = self.watch_once(&shown, &mut failures).await;
+            let outcome = self.watch_once(&shown, &mut backoff).await;
             (self.on_call)(LeaseCall { verb: Verb::Watch, outcome, took: self.clock.now().since_or_zero(started) });
-            failures = failures.saturating_add(1);
-            let pause = seconds(1 << failures.min(5));
-            tokio::time::sleep(pause / 2 + random.jitter(pause / 2)).await;
+            tokio::time::sleep(backoff.pause(&random)).await;
         }
     }
 
-    async fn watch_once(&self, shown: &watch::Sender<Option<Shown>>, failures: &mut u32) -> &'static str {
+    async fn watch_once(&self, shown: &watch::Sender<Option<Shown>>, backoff: &mut Backoff) -> &'static str {
         // From what the server has now: the Lease, if there is one, comes first. Whether there is none the reads will tell.
         let only = WatchParams::default().fields(&format!("metadata.name={}", self.name)).timeout(WATCH_SECONDS);
         let opened = match timeout(LIMIT, self.api.watch(&only, "0")).await {
             Ok(Ok(opened)) => opened,
-            Ok(Err(error)) => return self.watch_failed(&error, *failures),
+            Ok(Err(error)) => return self.watch_failed(&error, backoff.failures()),
             Err(_) => return "timeout",
         };
         let mut events = std::pin::pin!(opened);
         loop {
             let event = match timeout(WATCH_LIMIT, events.next()).await {
                 Ok(Some(Ok(event))) => event,
-                Ok(Some(Err(error))) => return self.watch_failed(&error, *failures),
+                Ok(Some(Err(error))) => return self.watch_failed(&error, backoff.failures()),
                 Ok(None) => return "ok",
                 Err(_) => return "timeout",
             };
-            *failures = 0;
+            backoff.reset();
             let version = match event {
                 WatchEvent::Added(lease) | WatchEvent::Modified(lease) => lease.metadata.resource_version,
                 WatchEvent::Deleted(_) => None,

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 use crate::{
-    controller::Clock,
     domain::{Moment, seconds},
+    runtime::Clock,
 };
 
 /// How long a request may take to reach the server: a write times out this long before another

@@ -19,10 +19,10 @@ use super::{
 use crate::{
     cluster::{
         Cluster, ClusterError,
-        backoff::Backoff,
-        watch::{ListWatch, Listed, Reader, Signal},
+        watch::{FIRST_PAUSE, LONGEST_PAUSE, ListWatch, Listed, Reader, Signal},
     },
     domain::{NodeName, Pod},
+    runtime::Backoff,
 };
 
 pub(super) enum Command {
@@ -294,7 +294,7 @@ fn is_shown(change: &str, list: &str) -> bool {
 async fn lister(cluster: Cluster, table: Table, answers: mpsc::UnboundedSender<Answer>, node: NodeName, epoch: u64, round: u64) {
     let collection = collection(Some(&node));
     let mut reader = Reader::new(&cluster, Pods::all(&cluster));
-    let mut backoff = Backoff::new(cluster.random().clone());
+    let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     for attempt in 1_u64.. {
         match reader.list(&collection).await {
             Ok(listed) => {
@@ -303,7 +303,7 @@ async fn lister(cluster: Cluster, table: Table, answers: mpsc::UnboundedSender<A
                 return;
             }
             Err(error) => {
-                let wait = backoff.failed(error.answer.retry_after);
+                let wait = backoff.pause_as_asked(cluster.random(), error.answer.retry_after);
                 table.failing(&node, epoch, cluster.clock().now(), error);
                 if attempt == 1 {
                     answers.send(Answer { node: node.clone(), round, outcome: Outcome::Failed }).ok();

@@ -24,11 +24,10 @@ use self::lines::Lines;
 pub(super) use self::read::{Collection, Decode, Decoded, Listed, Reader};
 use super::{
     Cluster, ClusterError, Problem,
-    backoff::Backoff,
     error::answer_of,
     slim::{self, Meta},
 };
-use crate::domain::with_causes;
+use crate::{domain::with_causes, runtime::Backoff};
 
 /// What happened to the collection.
 #[derive(Debug)]
@@ -62,6 +61,10 @@ struct Stream {
     ends: Instant,
 }
 
+/// The first pause after a failure, and the longest: short, because nothing is known of a cluster
+/// meanwhile, and few ask.
+pub(in crate::cluster) const FIRST_PAUSE: Duration = Duration::from_millis(250);
+pub(in crate::cluster) const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// A watch that lasted this long was well.
 const WELL: Duration = Duration::from_secs(10);
 /// How much longer than asked a watch may last before its connection counts as dead.
@@ -80,7 +83,7 @@ pub(super) struct ListWatch<D> {
 impl<D: Decode> ListWatch<D> {
     pub(super) fn new(cluster: &Cluster, collection: Collection, decode: D) -> Self {
         Self {
-            backoff: Backoff::new(cluster.random().clone()),
+            backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             reader: Reader::new(cluster, decode),
             cluster: cluster.clone(),
             collection,
@@ -162,7 +165,7 @@ impl<D: Decode> ListWatch<D> {
     }
 
     fn failed(&mut self, error: ClusterError, next: State) -> Signal<D::Object> {
-        let wait = self.backoff.failed(error.answer.retry_after);
+        let wait = self.backoff.pause_as_asked(self.cluster.random(), error.answer.retry_after);
         self.not_before = Instant::now() + wait;
         self.state = next;
         tracing::debug!(%error, ?wait, "a watch failed, trying again");
@@ -171,7 +174,7 @@ impl<D: Decode> ListWatch<D> {
 
     fn lived(&mut self, lived: Duration) {
         if lived >= WELL {
-            self.backoff.well();
+            self.backoff.reset();
         }
     }
 
@@ -193,7 +196,7 @@ impl<D: Decode> ListWatch<D> {
             );
             return Some(self.broke(error, version));
         }
-        self.not_before = Instant::now() + self.backoff.failed(None);
+        self.not_before = Instant::now() + self.backoff.pause(self.cluster.random());
         self.state = State::Open { version };
         None
     }

@@ -1,4 +1,4 @@
-//! What people do to drains: they uncordon a node, release it, pause its drain or all drains.
+//! Operator actions: a person uncordons a node, releases it, or pauses one drain or all drains.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Foreman {
         }
     }
 
-    /// The brake of one node: its own annotation, or that of all.
+    /// Pauses or resumes the drain of one node. It is paused by the annotation of the Node, or by that of the Lease for all drains.
     pub(super) fn brake(&mut self, name: &NodeName) {
         let all = self.paused;
         let Some(course) = self.courses.get_mut(name) else { return };
@@ -126,7 +126,7 @@ impl Foreman {
 }
 
 impl Course {
-    /// What a drain that is over already makes of an input: only when its release may complete.
+    /// Handles an input to a drain that has ended. It can only let the release complete earlier.
     pub(super) fn hear_after_its_end(&self, now: Moment, input: &Input) {
         let at = match input {
             Input::Release | Input::Node(NodeCondition::Deleted | NodeCondition::InstanceOver) => Some(now),

@@ -7,11 +7,12 @@ use tracing::{info, warn};
 use super::{Foreman, told::named};
 use crate::{
     cluster::{About, EventNote, EventReason, Problem, Severity},
-    controller::{context::Backoff, departed::Departure, notices, release},
+    controller::{departed::Departure, notices, release},
     domain::{InstanceId, Node, NodeName, OwedHook, seconds},
     drain::{Input, NodeCondition, Outcome},
     observe::RecordEvent,
     record::{self, Doubt, OnDeletion, Standing, Trust, VoidReason},
+    runtime::Backoff,
 };
 
 /// How long the record of a vanished Node is remembered, in case its instance registers again.

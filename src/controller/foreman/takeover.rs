@@ -13,13 +13,14 @@ use super::{Foreman, Word, life::REMEMBER};
 use crate::{
     cluster::UnschedulableNodes,
     controller::{
-        context::{Backoff, Term},
+        context::Term,
         departed::Departure,
         hooks::{First, Source},
         release,
     },
     domain::{InstanceId, Moment, Node, NodeName, OwedHook, seconds},
     record::{self, ConfirmedNodes, Doubt, Record, Standing, Trust},
+    runtime::Backoff,
 };
 
 /// How many Nodes are read from the API server at once. They share the client's slots with other requests.

@@ -7,13 +7,13 @@ use std::{
 
 use crate::domain::{Moment, OwedHook, seconds};
 
-/// AWS has no longer heartbeat timeout (`PutLifecycleHook`).
+/// The longest heartbeat timeout that AWS accepts (`PutLifecycleHook`).
 const LONGEST_WINDOW: std::time::Duration = seconds(7200);
-/// So many names are remembered.
+/// How many actions are remembered at most.
 const MOST: usize = 10_000;
 
-/// When the last heartbeat was sent that AWS accepted from this process, for each name of an open action. A process that led, saw another
-/// leader and leads again knows from it how long AWS waits at least, if its first heartbeat fails. Clones share it.
+/// For each open action, when this process sent its last heartbeat that AWS accepted. If a process loses the Lease, leads again, and its
+/// first heartbeat then fails, it derives from this time how long AWS waits at least. Clones share the map.
 #[derive(Debug, Clone, Default)]
 pub(in crate::controller) struct Granted(Arc<Mutex<BTreeMap<OwedHook, Moment>>>);
 

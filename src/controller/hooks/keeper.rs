@@ -12,13 +12,11 @@ use tracing::{debug, info, warn};
 use super::{Completion, Hooks, Order, Pacer, Past, Proof, Source, Undescribed, unseen};
 use crate::{
     aws::{Advice, AwsError, HookResult, LookupError},
-    controller::{
-        context::{Backoff, Standing},
-        foreman::Word,
-    },
+    controller::{context::Standing, foreman::Word},
     domain::{HookKey, InstanceState, Moment, OwedHook, seconds},
     lifecycle::{BeatSchedule, Confirmation, End, FORBIDDEN_RETRY, HookFacts, Next, Seen},
     observe::{BeatResult, CompletionResult},
+    runtime::Backoff,
 };
 
 /// How long an action that is over is remembered.

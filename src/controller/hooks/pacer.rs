@@ -6,8 +6,8 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    controller::{Clock, Spawner},
     lifecycle::{BEAT_RATE, Pace, TAKE_UP_RATE, Turn},
+    runtime::{Clock, Spawner},
 };
 
 /// Two lines: one for the first heartbeats of what was taken up, one for all others and for completions.

@@ -43,7 +43,8 @@ pub(super) async fn run(desk: Desk, visibility: Duration) {
 /// Extends messages until SQS has done it, or until they are visible again.
 async fn extend(desk: Desk, mut keys: Vec<Key>, visibility: Duration) {
     let visible_at = Instant::now() + visibility / 2;
-    for attempt in 1.. {
+    let mut backoff = backoff(LONGEST_PAUSE);
+    loop {
         let batch: Vec<_> = keys.iter().filter_map(|key| Some((*key, desk.ledger.receipt(*key)?))).collect();
         let messages: Vec<_> = batch.iter().map(|(_, receipt)| (receipt.clone(), visibility)).collect();
         let asked = Instant::now();
@@ -80,7 +81,7 @@ async fn extend(desk: Desk, mut keys: Vec<Key>, visibility: Duration) {
             break;
         }
         desk.tell(IntakeEvent::ExtendRetried(keys.len()));
-        tokio::time::sleep(backoff(&desk.random, attempt, LONGEST_PAUSE)).await;
+        tokio::time::sleep(backoff.pause(&desk.random)).await;
     }
     desk.tell(IntakeEvent::Lost(keys.len()));
 }

@@ -30,11 +30,11 @@ use self::{
     poller::Poller,
     writer::{Desk, Given, Writer},
 };
-use super::{Random, Spawner};
 use crate::{
     aws::{Body, ByteLimit, Queue},
     domain::Moment,
     observe::Loop,
+    runtime::{Backoff, Random, Spawner},
 };
 
 /// The first pause after an error, before it is shortened at random.
@@ -249,8 +249,7 @@ fn give_back(ledger: &Ledger, writer: &Writer) {
     }
 }
 
-/// How long to wait before try number `attempt` + 1: a random part of 100 ms, 200 ms, 400 ms and so on, up to `longest`.
-fn backoff(random: &Random, attempt: u32, longest: Duration) -> Duration {
-    let whole = FIRST_PAUSE.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(longest);
-    random.jitter(whole)
+/// The pauses between tries of a call to SQS.
+const fn backoff(longest: Duration) -> Backoff {
+    Backoff::new(FIRST_PAUSE, longest)
 }

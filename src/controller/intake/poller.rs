@@ -156,7 +156,7 @@ impl Poller {
     async fn round(&self, begin: Begin) -> (Begin, Round) {
         let Begin { failures, pause, newest, long } = begin;
         let receive = async {
-            let pause = if failures > 0 { backoff(&self.desk.random, failures, LONGEST_PAUSE) } else { pause };
+            let pause = if failures > 0 { backoff(LONGEST_PAUSE).after(failures - 1).pause(&self.desk.random) } else { pause };
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     aws::{Advice, AwsError, Queue, Receipt, queue::BATCH},
-    controller::Random,
+    runtime::Random,
 };
 
 /// How long a delete waits for others to share its call. Nobody waits for a delete. Completions of a burst leave at 40 a second, and the state
@@ -132,7 +132,8 @@ impl Desk {
     /// Deletes messages, by their newest receipts, until all are gone or refused or patience ends.
     pub(super) async fn delete(self, mut keys: Vec<Key>) {
         let give_up = Instant::now() + self.patience;
-        for attempt in 1.. {
+        let mut backoff = backoff(LONGEST_PAUSE);
+        loop {
             let batch: Vec<(Key, Receipt)> = keys.iter().filter_map(|key| Some((*key, self.ledger.receipt(*key)?))).collect();
             let Some(again) = self.delete_once(batch).await else { break };
             keys = again;
@@ -143,7 +144,7 @@ impl Desk {
                 break;
             }
             self.tell(IntakeEvent::DeleteRetried(keys.len()));
-            tokio::time::sleep(backoff(&self.random, attempt, LONGEST_PAUSE)).await;
+            tokio::time::sleep(backoff.pause(&self.random)).await;
         }
         self.tell(IntakeEvent::DeleteGivenUp(keys.len()));
         for key in keys {
@@ -184,7 +185,8 @@ impl Desk {
 
     /// Makes messages visible to others, at once or soon.
     pub(super) async fn release(self, mut given: Vec<Given>) {
-        for attempt in 1..=RELEASE_TRIES {
+        let mut backoff = backoff(LONGEST_PAUSE);
+        for _ in 0..RELEASE_TRIES {
             let messages: Vec<_> = given.iter().map(|g| (g.receipt.clone(), g.hidden)).collect();
             match self.queue.change_visibility_batch(&messages).await {
                 Ok(failed) => {
@@ -207,7 +209,7 @@ impl Desk {
             if given.is_empty() {
                 return;
             }
-            tokio::time::sleep(backoff(&self.random, attempt, LONGEST_PAUSE)).await;
+            tokio::time::sleep(backoff.pause(&self.random)).await;
         }
         self.tell(IntakeEvent::ReleaseFailed(given.len()));
     }

@@ -1,4 +1,4 @@
-//! Deletes by force without an answer: one of them may have deleted its pod all the same.
+//! Forced deletes whose answer is missing. Such a delete may still have deleted its pod, so it must be reported as forced.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) struct Unanswered {
 }
 
 impl Unanswered {
-    /// The pod does not terminate since an eviction that came before.
+    /// Whether this delete can be the reason why the pod terminates. An earlier eviction would have ended the pod sooner.
     fn can_explain(&self, pod: &Pod) -> bool {
         pod.deletion.is_none_or(|deletion| deletion.plus(CLOCK_ERROR) >= self.ends)
     }
@@ -32,7 +32,7 @@ impl Drain {
     /// An order is sent now.
     pub(super) fn sent(&mut self, order: &Order, now: Moment) {
         let Order::Delete { uid, grace, why: DeleteWhy::Forced, .. } = order else { return };
-        // After an eviction that was accepted, or that may have been, nobody could say which of the two had an effect.
+        // If an eviction of the pod was accepted, or its answer was lost, nobody can tell whether the eviction or the delete ended the pod.
         let entry = self.pods.get(uid).filter(|entry| entry.accepted_at.is_none() && !entry.eviction_lost);
         let Some(note) = entry.and_then(|entry| entry.note_of(order)) else { return };
         let ends = now.plus(seconds(u64::from(*grace)));
@@ -52,7 +52,7 @@ impl Drain {
         if class == Class::Transient {
             unanswered.is_lost = true;
         } else if class == Class::Accepted || !unanswered.is_lost {
-            // What is accepted is told as such. A refusal says nothing of a delete before it whose answer was lost.
+            // An accepted delete is reported where its answer is handled. A refusal proves nothing about an earlier delete whose answer was lost.
             self.unanswered.remove(order.uid());
         }
     }
@@ -64,7 +64,8 @@ impl Drain {
         }
     }
 
-    /// Says which pods were deleted by force by what we know without an answer: they terminate, or are gone. `is_last`: no answer is waited for.
+    /// Reports each forced delete without an answer whose pod terminates or is gone. `is_last`: also those whose answer may still come,
+    /// because the drain ends now.
     pub(super) fn tell_unanswered(&mut self, is_last: bool) {
         if self.unanswered.is_empty() {
             return;

@@ -14,7 +14,7 @@ use http_body_util::Full;
 use tokio_util::sync::CancellationToken;
 
 use super::{Loops, Metrics, Readiness};
-use crate::controller::Spawner;
+use crate::runtime::Spawner;
 
 /// What Prometheus asks for; plain text would lose the exact types.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

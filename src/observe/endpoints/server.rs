@@ -22,7 +22,7 @@ use super::{
     Answer,
     slots::{CONNECTIONS, Id, Slots},
 };
-use crate::{controller::Spawner, domain::seconds};
+use crate::{domain::seconds, runtime::Spawner};
 
 /// hyper's least buffer: requests here have a line and a few headers.
 const BUFFER: usize = 8 * 1024;

@@ -10,7 +10,7 @@ use super::{
     slots::{CONNECTIONS, Id, PER_PEER, Slots},
     *,
 };
-use crate::{controller::Clock, domain::seconds};
+use crate::{domain::seconds, runtime::Clock};
 
 struct Served {
     endpoints: Endpoints,

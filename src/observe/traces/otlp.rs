@@ -16,12 +16,12 @@ use tracing::{debug, warn};
 
 use super::{Attribute, Event, Outbox, Settings, Span, Trace, Tracer, Unusable, Value};
 use crate::{
-    controller::{Random, Spawner},
     domain::{Moment, seconds},
     observe::{
         Metrics, TraceResult,
         webhook::{self, Http, Reply, Secret},
     },
+    runtime::{Backoff, Random, Spawner},
 };
 
 /// So many traces go in one request.
@@ -107,7 +107,8 @@ impl Exporter {
         let count = |result, spans: u64| self.parts.metrics.trace_spans(result, usize::try_from(spans).unwrap_or(usize::MAX));
         let body = request(&self.resource, batch).encode_to_vec();
         let begun = Instant::now();
-        for attempt in 1_u32.. {
+        let mut backoff = Backoff::new(seconds(2), seconds(16));
+        loop {
             let (why, pause) = match self.once(&body).await {
                 Tried::Sent(rejected) => {
                     let rejected = rejected.min(spans);
@@ -118,8 +119,8 @@ impl Exporter {
                 }
                 Tried::Refused(why) => (why, PATIENCE),
                 Tried::Again(why, asked) => {
-                    let jitter = self.parts.random.jitter(seconds(1 << attempt.min(4)));
-                    (why, asked.unwrap_or(jitter).clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
+                    let pause = asked.unwrap_or_else(|| backoff.pause(&self.parts.random));
+                    (why, pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
                 }
             };
             if begun.elapsed() + pause >= PATIENCE {

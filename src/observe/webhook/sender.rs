@@ -23,9 +23,9 @@ use super::{
     notice::{REGION, TYPE, ZONE},
 };
 use crate::{
-    controller::{Random, Spawner},
     domain::seconds,
     observe::{Metrics, WebhookResult},
+    runtime::{Backoff, Random, Spawner},
 };
 
 /// So many messages wait at most; what comes on top is dropped and counted.
@@ -205,6 +205,7 @@ impl Sender {
     async fn send(&self, notice: &Notice) {
         let begun = Instant::now();
         let body = self.template.render(&notice.facts(self.cluster.as_deref()));
+        let mut backoff = Backoff::new(seconds(2), seconds(16));
         for attempt in 1_u32.. {
             let (why, pause) = match self.once(&body).await {
                 Ok(Answer { status: 200..=299, .. }) => {
@@ -216,7 +217,7 @@ impl Sender {
                 Ok(Answer { status, .. }) => return self.give_up(notice, &format!("it answers {status}, which no second try changes")),
                 Err(why) => (why, None),
             };
-            let pause = pause.unwrap_or_else(|| self.random.jitter(seconds(1 << attempt.min(4)))).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+            let pause = pause.unwrap_or_else(|| backoff.pause(&self.random)).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
             if attempt >= TRIES || begun.elapsed() + pause >= PATIENCE {
                 return self.give_up(notice, &why);
             }

@@ -7,9 +7,9 @@ use std::{
 
 use super::{http::Answering, *};
 use crate::{
-    controller::{Random, Spawner},
     domain::seconds,
     observe::Metrics,
+    runtime::{Random, Spawner},
 };
 
 /// Answers from a list, the last one again and again, and keeps what was posted and when.

@@ -30,7 +30,7 @@ use tokio::net::TcpListener;
 
 use super::EmbeddedAws;
 use crate::{
-    controller::{Clock, Spawner},
+    runtime::{Clock, Spawner},
     sim::http::{BoxError, Server, serve},
 };
 

@@ -31,7 +31,7 @@ pub use journal::{ActionEnd, ActionReport, Call, Deletion, Delivery, Keep, Outco
 pub use sqs::{MessageView, QueueSettings, QueueView, Redrive};
 
 use self::state::Shared;
-use crate::controller::{Clock, Spawner};
+use crate::runtime::{Clock, Spawner};
 
 /// How the embedded AWS is set up.
 #[derive(Debug, Clone)]

@@ -18,7 +18,7 @@ use super::{
     journal::{Journal, SentMessage},
     sqs::{Message, Queue},
 };
-use crate::{controller::Clock, domain::Moment, sim::Tripwire};
+use crate::{domain::Moment, runtime::Clock, sim::Tripwire};
 
 /// What happens by itself at some time.
 #[derive(Debug, Clone, PartialEq, Eq)]

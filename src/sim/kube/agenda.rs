@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::Notify;
 
 use super::{object::Key, store::State};
-use crate::{controller::Clock, domain::Moment};
+use crate::{domain::Moment, runtime::Clock};
 
 /// One look of one controller at one thing. A look acts on what it finds then, and sees to the next look itself; so it does no harm
 /// to look too often, and an earlier look stands for a later one.

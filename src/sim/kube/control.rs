@@ -17,7 +17,7 @@ use super::{
     store::State,
 };
 use crate::{
-    controller::{Clock, Spawner},
+    runtime::{Clock, Spawner},
     sim::{
         Disturbance,
         http::{self, Server},

@@ -14,7 +14,7 @@ use super::{
     table::{self, Include},
     watch::Push,
 };
-use crate::controller::Clock;
+use crate::runtime::Clock;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {

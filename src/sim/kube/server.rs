@@ -27,7 +27,7 @@ use super::{
     store::State,
     watch,
 };
-use crate::{controller::Clock, sim::tripwire::Way};
+use crate::{runtime::Clock, sim::tripwire::Way};
 
 /// The body of an answer.
 pub type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;

@@ -21,7 +21,7 @@ use super::{
     rules::Rules,
     watch::Watches,
 };
-use crate::{controller::Clock, domain::Moment, sim::Tripwire};
+use crate::{domain::Moment, runtime::Clock, sim::Tripwire};
 
 /// Asks the eviction webhook.
 pub(super) type EvictionHook = Box<dyn Fn(&EvictionReview) -> EvictionVerdict + Send + Sync>;

@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf, process::Command, time::Duration};
 
 use serde_json::Value;
 use sundown::{
-    controller::{Clock, Spawner},
+    runtime::{Clock, Spawner},
     sim::{
         World, WorldSettings,
         aws::{GroupSpec, HookResult, HookSpec, SpotAction, Verdict},

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 use sundown::{
-    controller::{Clock, Spawner},
+    runtime::{Clock, Spawner},
     sim::{
         aws::{EmbeddedAws, GroupSpec, HookSpec, Settings},
         http::loopback,

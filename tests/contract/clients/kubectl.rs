@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 use sundown::{
-    controller::{Clock, Spawner},
+    runtime::{Clock, Spawner},
     sim::{
         http::{Server, loopback},
         kube::{BudgetSpec, EmbeddedKube, Fact, NodeSpec, Options, PodShape, PodSpec, Workload},

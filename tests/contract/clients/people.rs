@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs, path::PathBuf, process::Command};
 
 use serde_json::Value;
 use sundown::{
-    controller::{Clock, Spawner},
+    runtime::{Clock, Spawner},
     sim::{
         http::{Server, loopback},
         kube::{EmbeddedKube, NodeSpec, Options},

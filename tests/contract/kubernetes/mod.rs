@@ -17,7 +17,7 @@ use futures::{StreamExt, stream};
 use http::Method;
 use serde_json::json;
 use sundown::{
-    controller::{Clock, Spawner},
+    runtime::{Clock, Spawner},
     sim::kube::{EmbeddedKube, Options},
 };
 

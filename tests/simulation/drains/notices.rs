@@ -7,11 +7,12 @@ use std::{
 
 use serde_json::Value;
 use sundown::{
-    controller::{Outlets, Random, Spawner},
+    controller::Outlets,
     observe::{
         Metrics,
         webhook::{Answer, Answering, Notifier, NotifierParts, On, Post, Secret, Settings, TemplateSource, Transport},
     },
+    runtime::{Random, Spawner},
     sim::kube::BudgetSpec,
 };
 

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::SignedDuration;
-use sundown::{controller::Clock, domain::Moment};
+use sundown::{domain::Moment, runtime::Clock};
 
 use super::play::{Play, Todo};
 

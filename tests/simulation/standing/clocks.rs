@@ -1,8 +1,8 @@
 //! Clocks that differ: those of two replicas, and AWS's.
 
 use sundown::{
-    controller::Clock,
     domain::Moment,
+    runtime::Clock,
     sim::kube::{Entry, Fact, PodShape, PodSpec},
 };
 

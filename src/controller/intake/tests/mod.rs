@@ -62,7 +62,7 @@ fn start_with(fake: &FakeQueue, settings: &Settings, seed: u64) -> Desk {
     let events = Events::default();
     let observer: Arc<dyn IntakeObserver> = Arc::new(events.clone());
     let queue = fake.clients().queue(QUEUE_URL);
-    let loops = crate::observe::Loops::new(crate::controller::Clock::starting_at(Moment::UNIX_EPOCH));
+    let loops = crate::observe::Loops::new(crate::runtime::Clock::starting_at(Moment::UNIX_EPOCH));
     let (deliveries, handle) =
         Intake::start(vec![queue], settings, &Random::seeded(seed), &Spawner::new(), &observer, &|| loops.register("poller", seconds(60)));
     Desk { fake: fake.clone(), deliveries, handle, events }

@@ -23,7 +23,7 @@ use kube::{
 };
 
 use super::{BudgetSpec, EmbeddedKube, NodeSpec, Options, PodShape, PodSpec, PodState, Workload};
-use crate::controller::{Clock, Spawner};
+use crate::runtime::{Clock, Spawner};
 
 fn cluster_with(options: Options) -> EmbeddedKube {
     let clock = Clock::starting_at("2026-03-01T12:00:00Z".parse().unwrap());

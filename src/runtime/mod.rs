@@ -1,0 +1,12 @@
+//! What differs between a run and a simulation besides the clients: the clock, randomness and how
+//! tasks are started. And how long a task waits before it tries a failed call again.
+
+mod backoff;
+mod clock;
+mod random;
+mod spawner;
+
+pub use backoff::Backoff;
+pub use clock::Clock;
+pub use random::Random;
+pub use spawner::Spawner;

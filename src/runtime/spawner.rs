@@ -1,0 +1,58 @@
+//! How tasks are started and ended.
+
+use std::{future::Future, time::Duration};
+
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// Starts tasks, and knows when all of them have ended.
+#[derive(Debug, Clone, Default)]
+pub struct Spawner {
+    tasks: TaskTracker,
+    end: CancellationToken,
+}
+
+impl Spawner {
+    /// A spawner without tasks.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Starts a task. Dropping what comes back does not end it; `abort_on_drop` does.
+    pub fn spawn<F>(&self, task: F) -> tokio::task::JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let end = self.end.clone();
+        // In a box of its own: each layer around a task would hold it twice, as what it was given and as what it runs.
+        let task = Box::pin(task);
+        self.tasks.spawn(async move {
+            match end.run_until_cancelled_owned(task).await {
+                Some(output) => output,
+                // Killed: nobody will ever hear of it again.
+                None => std::future::pending().await,
+            }
+        })
+    }
+
+    /// Starts a task that ends when the handle is dropped.
+    pub fn spawn_scoped<F>(&self, task: F) -> tokio_util::task::AbortOnDropHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        tokio_util::task::AbortOnDropHandle::new(self.spawn(task))
+    }
+
+    /// Waits until all tasks have ended, `limit` at most; says whether they have.
+    pub async fn finished(&self, limit: Duration) -> bool {
+        self.tasks.close();
+        tokio::time::timeout(limit, self.tasks.wait()).await.is_ok()
+    }
+
+    /// Ends every task where it stands, as the end of a process does: nothing is given back, nobody is told.
+    pub fn kill(&self) {
+        self.end.cancel();
+    }
+}
