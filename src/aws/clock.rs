@@ -47,6 +47,12 @@ impl AwsClock {
         self.lock().skew()
     }
 
+    /// The same; `None` while no answer of AWS has told its time.
+    #[must_use]
+    pub fn measured(&self) -> Option<SignedDuration> {
+        self.lock().measured()
+    }
+
     /// What feeds it: to be put into every client.
     pub(super) fn reader(&self) -> DateReader {
         DateReader(self.clone())

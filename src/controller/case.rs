@@ -273,7 +273,7 @@ impl Case {
         let entry = TrialEntry {
             why: why.to_owned(),
             node: node.map(|n| n.name.to_string()).unwrap_or_default(),
-            ..TrialEntry::of(&self.interruption, self.term.aws.clock().now(), self.sent, self.term.skew().to_aws(self.known.received), would)
+            ..TrialEntry::of(&self.interruption, self.term.aws_now(), self.sent, self.term.skew().to_aws(self.known.received), would)
         };
         Some(if self.term.record_trial(&entry) { Fate::Delete } else { Fate::Leave })
     }

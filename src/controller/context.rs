@@ -233,9 +233,15 @@ impl Term {
         owed.into_iter().filter(|owed| self.policy.hooks.cover(&owed.key.hook)).collect()
     }
 
-    /// How far AWS's clock is ahead of ours.
+    /// How far AWS's clock is ahead of ours. Until AWS has answered this process, the API server's clock is used instead: it is
+    /// right more often than the clock of a machine that AWS does not answer.
     pub(super) fn skew(&self) -> Skew {
-        Skew::new(self.aws.clock().skew())
+        Skew::new(self.aws.clock().measured().unwrap_or_else(|| self.cluster.server_skew()))
+    }
+
+    /// The time now on AWS's clock.
+    pub(super) fn aws_now(&self) -> Moment {
+        self.skew().to_aws(self.clock.now())
     }
 
     /// What a record holds, on our clock.

@@ -272,7 +272,7 @@ impl Release {
             };
             // The wait for another writer of the Node can take half a minute: the time of the release is read after it.
             let gate = self.term.gate(&self.name).await;
-            let released = Released::new(self.term.aws.clock().now(), self.outcome);
+            let released = Released::new(self.term.aws_now(), self.outcome);
             let (back, patch) = match record {
                 None => (false, Some(record::write_back_released(&node, &self.record, &released))),
                 Some(record) => {

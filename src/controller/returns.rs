@@ -72,7 +72,7 @@ pub(super) async fn put_back(term: &Term, node: &Arc<Node>, interruption: &Inter
         return Back::Again;
     }
     note(term, node);
-    release::put_back_now(term, node, None, &After::Released(Released::new(term.aws.clock().now(), "returned"))).await;
+    release::put_back_now(term, node, None, &After::Released(Released::new(term.aws_now(), "returned"))).await;
     Back::Restored
 }
 

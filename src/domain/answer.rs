@@ -18,10 +18,19 @@ pub struct ApiAnswer {
 }
 
 impl ApiAnswer {
+    /// The `reason` of a call that this process did not send, because it may write nothing now.
+    pub const HELD_BACK: &'static str = "HeldBack";
+
     /// A 2xx.
     #[must_use]
     pub const fn is_success(&self) -> bool {
         self.code >= 200 && self.code < 300
+    }
+
+    /// The call was never sent.
+    #[must_use]
+    pub fn was_held_back(&self) -> bool {
+        self.code == 0 && self.reason == Self::HELD_BACK
     }
 
     /// One of the causes has this reason.

@@ -32,6 +32,12 @@ impl ClockSkew {
         if median.abs() < TOLERANCE { SignedDuration::ZERO } else { median }
     }
 
+    /// The same; `None` while no answer has told anything.
+    #[must_use]
+    pub fn measured(&self) -> Option<SignedDuration> {
+        (!self.offsets.is_empty()).then(|| self.skew())
+    }
+
     fn median(&self) -> SignedDuration {
         let mut offsets: Vec<_> = self.offsets.iter().copied().collect();
         offsets.sort_unstable_by_key(|o| o.abs());
@@ -97,6 +103,17 @@ mod tests {
             skew.skew()
         };
         (0..300).map(answer).collect()
+    }
+
+    #[test]
+    fn nothing_is_measured_before_the_first_answer() {
+        let mut skew = ClockSkew::default();
+        let now: Moment = "2026-01-05T09:00:00Z".parse().unwrap();
+        assert_eq!(skew.measured(), None);
+        skew.saw("no date", now, now);
+        assert_eq!(skew.measured(), None);
+        skew.saw("Mon, 05 Jan 2026 09:00:00 GMT", now, now);
+        assert_eq!(skew.measured(), Some(SignedDuration::ZERO));
     }
 
     #[test]

@@ -145,6 +145,13 @@ pub fn classify(answer: &ApiAnswer) -> Class {
     }
 }
 
+/// Whether the call may have taken effect although its success was not answered. A call that was never sent has not, nor one that the API
+/// server refused because it could not ask a webhook.
+pub(super) fn may_have_taken_effect(answer: &ApiAnswer) -> bool {
+    let was_refused = answer.code == 404 || answer.message.contains("failed calling webhook");
+    classify(answer) == Class::Transient && !was_refused && !answer.was_held_back()
+}
+
 fn too_many(answer: &ApiAnswer) -> Class {
     let retry_after = |default: Duration| answer.retry_after.unwrap_or(default).min(RETRY_AT_MOST);
     if answer.has_cause("DisruptionBudget") {

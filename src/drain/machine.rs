@@ -407,7 +407,7 @@ impl Drain {
 
     fn answered(&mut self, now: Moment, order: &Order, answer: &ApiAnswer) {
         let class = classify(answer);
-        self.was_answered(order, class);
+        self.was_answered(order, answer, class);
         let Some(entry) = self.pods.get_mut(order.uid()).filter(|e| e.gone.is_none()) else { return };
         let (before, key) = (entry.tally(), entry.pod.key.clone());
         match (class, order) {

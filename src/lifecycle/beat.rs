@@ -41,6 +41,8 @@ pub struct BeatSchedule {
     first: Option<HookDescription>,
     /// When it came, where it was not there from the beginning.
     first_at: Option<Moment>,
+    /// A heartbeat that was sent after that has been answered, or given up.
+    is_tried_since: bool,
     /// When the window last granted began; `None`: another leader's last heartbeat, not known.
     granted: Option<Moment>,
     /// AWS accepted a heartbeat that this process sent then, in an earlier term.
@@ -112,6 +114,7 @@ impl BeatSchedule {
             is_spread: false,
             first: description.clone(),
             first_at: None,
+            is_tried_since: false,
             description,
             granted: matches!(start, Start::Received(_)).then_some(event),
             known: None,
@@ -231,6 +234,7 @@ impl BeatSchedule {
     pub fn accepted(&mut self, now: Moment) {
         self.note_missed(now);
         let sent = self.in_flight.take().unwrap_or(now);
+        self.note_tried(sent);
         // A first heartbeat that went at once has not been spread yet; one after a regular gap has.
         self.is_spread |= self.last.is_some() || !self.first_at_once();
         (self.last, self.granted, self.failures, self.is_missed) = (Some(sent), Some(sent), 0, false);
@@ -252,7 +256,8 @@ impl BeatSchedule {
     }
 
     fn fail(&mut self, now: Moment) {
-        self.in_flight = None;
+        let sent = self.in_flight.take().unwrap_or(now);
+        self.note_tried(sent);
         self.counts.failed += 1;
         if self.last.is_none() {
             self.first_failed.get_or_insert(now);
@@ -308,7 +313,8 @@ impl BeatSchedule {
     }
 
     /// When two thirds of that window are over: from then on its end is the deadline, until a heartbeat is accepted. Where they
-    /// were over before we could try, the first try is waited for (10 s at most): nothing is shortened that it may save.
+    /// were over before we could try, or before the hook was first described, the next try is waited for (10 s at most): nothing is
+    /// shortened that it may save.
     /// `None`: not described, or the heartbeats ended before.
     #[must_use]
     pub fn lapses_at(&self) -> Option<Moment> {
@@ -320,6 +326,8 @@ impl BeatSchedule {
             Start::TakenOver { .. } if is_untried => at.max(self.turn().by.plus(MOST_CALL)),
             Start::Received(_) | Start::TakenOver { .. } => at,
         };
+        // AWS has just described the hook, so it answers: the next heartbeat may be accepted.
+        let at = self.first_at.filter(|_| !self.is_tried_since).map_or(at, |described| at.max(described.plus(MOST_CALL)));
         // Ended in time: what stands, stands. Ended too late: the lapse stands.
         if self.end.is_some() && !self.is_missed { None } else { Some(at) }
     }
@@ -419,6 +427,10 @@ impl BeatSchedule {
         };
         let nth = usize::try_from(self.failures).ok().and_then(|n| RETRIES.get(n).copied());
         nth.unwrap_or_else(|| seconds(1 << self.failures.min(5)).min(most))
+    }
+
+    fn note_tried(&mut self, sent: Moment) {
+        self.is_tried_since |= self.first_at.is_some_and(|described| sent >= described);
     }
 
     fn note_missed(&mut self, now: Moment) {

@@ -258,7 +258,8 @@ impl Newcomer {
             None => end_ahead(t, now),
         };
         // Pods that had to be gone before a leader took the drain up are not forced on that account (`lifecycle::limits`): it outranks nothing.
-        let rules_ahead = options.rules.is_some_and(|limit| limit > now);
+        // Where no limit rules yet, a leader is about to take the drain up.
+        let rules_ahead = options.rules.is_none_or(|limit| limit > now);
         let is_void = |t: &Taken, forces: Moment| t.hook.is_none() && !t.is_over() && (forces <= t.accepted || (forces <= now && rules_ahead));
         let limits_of = |t: &Taken| end_of(t).map(|end| (end, options.forces(t, end))).filter(|(_, forces)| !is_void(t, *forces));
         let ends: Vec<(Moment, Moment)> = held.iter().filter_map(limits_of).collect();

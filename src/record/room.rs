@@ -104,7 +104,9 @@ impl LabelRoom {
         if self.in_flight.contains(name) {
             return true;
         }
-        let room = (self.out() + 1) * 2 <= self.ready;
+        // A node that is not Ready serves nobody: it takes no place.
+        let takes_none = self.nodes.get(name).is_some_and(|node| !node.can_serve());
+        let room = takes_none || (self.out() + 1) * 2 <= self.ready;
         room && self.in_flight.insert(name.clone())
     }
 

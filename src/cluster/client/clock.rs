@@ -25,7 +25,8 @@ impl ServerClock {
         at - self.skew()
     }
 
-    fn skew(&self) -> SignedDuration {
+    /// The API server's time less ours; zero where that is under 2 s or not known.
+    pub(in crate::cluster) fn skew(&self) -> SignedDuration {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).skew()
     }
 }

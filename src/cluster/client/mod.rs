@@ -212,6 +212,12 @@ impl Cluster {
         &self.parts.clock
     }
 
+    /// The API server's time less ours, by the `Date` headers of its answers; zero where that is under 2 s or not known.
+    #[must_use]
+    pub fn server_skew(&self) -> jiff::SignedDuration {
+        self.server_clock.skew()
+    }
+
     pub(super) fn server_clock(&self) -> &ServerClock {
         &self.server_clock
     }

@@ -87,9 +87,10 @@ impl Cluster {
             Err(why) => Err(ClusterError::new(target.action(), object, ApiAnswer { code: 400, message: why, ..ApiAnswer::default() })),
         };
         match result {
-            // A proxy may answer with a page of its own, whatever the API server said: no eviction may be taken for done on that account.
-            Ok(body) if matches!(target, Target::Evict) && serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_err() => {
-                tracing::debug!(%pod, "The answer to an eviction cannot be read.");
+            // A proxy may answer with a page of its own, whatever the API server said: no eviction and no delete may be taken for done on that
+            // account.
+            Ok(body) if serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_err() => {
+                tracing::debug!(%pod, "The answer to an eviction or a delete cannot be read.");
                 ApiAnswer { message: "the answer cannot be read: it is not JSON".to_owned(), ..ApiAnswer::default() }
             }
             Ok(_) => ApiAnswer { code: success, ..ApiAnswer::default() },
@@ -97,7 +98,7 @@ impl Cluster {
                 tracing::debug!(%error, "an eviction or deletion was not accepted");
                 let mut answer = *error.answer;
                 if error.problem == Problem::HeldBack {
-                    "HeldBack".clone_into(&mut answer.reason);
+                    ApiAnswer::HELD_BACK.clone_into(&mut answer.reason);
                 }
                 answer
             }

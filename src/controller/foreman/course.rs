@@ -192,7 +192,8 @@ impl Foreman {
         }
         if !changed.is_empty() {
             tracing::warn!(
-                drains = changed.len(), skew = ?self.term.aws.clock().skew(),
+                drains = changed.len(),
+                ?skew,
                 "The measured difference between AWS's clock and ours has changed: deadlines are derived anew, and nothing is forced for 10 s."
             );
         }

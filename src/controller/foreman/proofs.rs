@@ -60,13 +60,20 @@ impl Foreman {
         let (term, node) = (self.term.clone(), Arc::clone(node));
         let (owed, taken) = (self.term.owed(record, instance), self.term.taken(record, instance));
         self.term.spawn(async move {
-            let mut counts = false;
+            let (mut counts, mut over) = (false, Vec::new());
             for hook in owed {
                 let event = taken.iter().filter(|t| t.hook.as_ref() == Some(&hook)).map(|t| t.time).max();
                 match term.hooks.prove(&hook, event.unwrap_or_else(|| term.clock.now()), Source::Record).await {
                     Some(Proof::Open) => counts = true,
                     // No answer to be had: it is known to be over. (At the end of the term nobody comes here.)
-                    Some(Proof::Gone) | None => term.hooks.forget(&hook),
+                    Some(Proof::Gone) | None => over.push(hook),
+                }
+            }
+            // The drain of a record that counts goes on and still names these: their tasks know that they are over. A new task would
+            // have to find that out by another call.
+            if !counts {
+                for hook in &over {
+                    term.hooks.forget(hook);
                 }
             }
             term.tell(Word::Doubt { node: node.name.clone(), uid: node.uid.clone(), counts });

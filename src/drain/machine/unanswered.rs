@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::Drain;
 use crate::{
-    domain::{Moment, Pod, PodUid, seconds},
-    drain::{Class, DeleteWhy, Effect, Note, Order},
+    domain::{ApiAnswer, Moment, Pod, PodUid, seconds},
+    drain::{Class, DeleteWhy, Effect, Note, Order, answer::may_have_taken_effect},
 };
 
 /// Times of the API server are whole seconds, and a difference between its clock and ours is taken out only where it is 2 s or more.
@@ -42,14 +42,16 @@ impl Drain {
     }
 
     /// An order was answered, or its answer was lost.
-    pub(super) fn was_answered(&mut self, order: &Order, class: Class) {
-        if let (Order::Evict { uid, .. }, Class::Transient) = (order, class)
+    pub(super) fn was_answered(&mut self, order: &Order, answer: &ApiAnswer, class: Class) {
+        let may_have_taken_effect = may_have_taken_effect(answer);
+        if let Order::Evict { uid, .. } = order
+            && may_have_taken_effect
             && let Some(entry) = self.pods.get_mut(uid)
         {
             entry.eviction_lost = true;
         }
         let Some(unanswered) = self.unanswered.get_mut(order.uid()) else { return };
-        if class == Class::Transient {
+        if may_have_taken_effect {
             unanswered.is_lost = true;
         } else if class == Class::Accepted || !unanswered.is_lost {
             // An accepted delete is reported where its answer is handled. A refusal proves nothing about an earlier delete whose answer was lost.

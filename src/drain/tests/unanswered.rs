@@ -10,6 +10,8 @@ fn answered(code: u16, reason: &str, message: &str) -> Input {
     Input::Answer { order: delete("a", 30), answer: answer(code, reason, message) }
 }
 
+const WEBHOOK: &str = "Internal error occurred: failed calling webhook \"check.example.com\"";
+
 fn lost() -> Input {
     answered(0, "", "")
 }
@@ -46,6 +48,8 @@ fn a_delete_by_force_without_an_answer_is_told_when_its_pod_goes() {
         ("the pod stays, and the drain ends before the answer", vec![over()], None),
         ("the pod terminates since an eviction before", vec![terminates(100), lost(), gone(), over()], None),
         ("somebody else has deleted it", vec![not_found(), gone(), over()], None),
+        ("it was held back, and somebody else deletes the pod", vec![answered(0, ApiAnswer::HELD_BACK, ""), gone(), over()], None),
+        ("no webhook could be asked, and somebody else deletes the pod", vec![answered(500, "InternalError", WEBHOOK), gone(), over()], None),
         ("it is refused, and somebody else deletes the pod", vec![answered(403, "Forbidden", ""), terminates(110), over()], None),
     ] {
         let mut d = drain(limits(110));
@@ -67,5 +71,17 @@ fn a_delete_by_force_after_an_eviction_whose_answer_was_lost_is_not_told_without
     assert_eq!(d.order(&uid("a"), at(80), true), Some(delete("a", 30)));
     for input in [gone(), over()] {
         assert!(!is_forced(&d.step(at(81), input)), "the eviction may have had the effect");
+    }
+}
+
+#[test]
+fn a_delete_by_force_after_an_eviction_that_had_no_effect_is_told_without_an_answer() {
+    for refusal in [answer(500, "InternalError", WEBHOOK), answer(0, ApiAnswer::HELD_BACK, "")] {
+        let mut d = drain(limits(110));
+        d.step(at(0), Input::Listed(vec![pod("a"), pod("b")]));
+        d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: refusal.clone() });
+        assert_eq!(d.order(&uid("a"), at(80), true), Some(delete("a", 30)));
+        let told = [lost(), gone()].map(|input| is_forced(&d.step(at(81), input)));
+        assert_eq!(told, [false, true], "{refusal:?}");
     }
 }

@@ -357,6 +357,8 @@ fn a_window_that_was_over_when_its_hook_was_described_sets_no_deadline() {
         s.sent(at(20));
         s.failed(at(20));
         s.described(at(now), of_timeout(60));
+        s.sent(at(now));
+        s.failed(at(now));
         s
     };
     let taken_over = Start::TakenOver { at: at(5), unled: seconds(20) };
@@ -377,6 +379,27 @@ fn a_window_that_was_over_when_its_hook_was_described_sets_no_deadline() {
     s.sent(at(201));
     s.accepted(at(202));
     assert_eq!((s.facts(at(240)).lapse, s.facts(at(241)).lapse), (None, Some(at(261))), "the window of an accepted heartbeat counts");
+}
+
+#[test]
+fn when_a_hook_is_first_described_late_its_window_lapses_only_after_the_next_heartbeat_failed() {
+    let described = || {
+        let mut s = BeatSchedule::new(at(0), received(1), 0.0, None);
+        s.sent(at(57));
+        s.failed(at(57));
+        s.described(at(61), of_timeout(90));
+        s
+    };
+    assert_eq!(described().facts(at(61)).lapse, None, "AWS answers again");
+    assert_eq!((described().facts(at(70)).lapse, described().facts(at(71)).lapse), (None, Some(at(90))), "but not for ever");
+    let mut failing = described();
+    failing.sent(at(61));
+    failing.failed(at(62));
+    assert_eq!(failing.facts(at(62)).lapse, Some(at(90)));
+    let mut saved = described();
+    saved.sent(at(61));
+    saved.accepted(at(62));
+    assert_eq!((saved.facts(at(120)).lapse, saved.counts().missed), (None, 0));
 }
 
 #[test]

@@ -416,6 +416,7 @@ fn a_notice_whose_pods_had_to_be_gone_before_it_was_taken_up_outranks_nothing() 
         ("the same, against the limit that rules", 20, 19, 21, Some(300), false),
         ("a limit that is sooner than both", 20, 19, 21, Some(30), true),
         ("taken over after its pods had to be gone", 1, 10, 20, Some(300), false),
+        ("about to be taken over after its pods had to be gone", 1, 10, 20, None, false),
         ("its pods had to be gone a moment ago, and it rules", 1, 10, 20, Some(15), true),
     ] {
         let held = take_on_with(&node(), &state("e1", 0, Stopping), accepted, &options(None)).unwrap();

@@ -63,6 +63,8 @@ fn a_patch_of_a_node_that_is_not_ready_takes_no_place() {
         assert_eq!(room.out(), 1, "{ready:?}");
         assert!(room.take(&"b".into()), "{ready:?}: two of four");
         assert!(!room.take(&"c".into()), "{ready:?}: three of four");
+        room.settled(&"lost".into(), None);
+        assert!(room.take(&"lost".into()), "{ready:?}: also where no place is left");
         room.applied(&named("lost", false, True));
         assert_eq!(room.out(), 3, "it is Ready again while its patch is in flight");
     }

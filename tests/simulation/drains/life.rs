@@ -189,6 +189,28 @@ async fn a_reboot_leaves_a_drain_alone_whose_hook_is_still_open() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reboot_leaves_a_drain_alone_and_calls_once_for_the_one_of_its_hooks_that_is_over() {
+    let scene = Scene::hooked(618, 3, &[]).await;
+    let hook = HookSpec::terminating("log-backup").heartbeat_timeout(Duration::from_secs(300));
+    scene.stage.world.aws.put_hook("asg", hook);
+    scene.pod(0, "web-0", PodShape { stuck: true, ..graceful(60, 50) });
+    scene.stage.pass(5).await;
+    scene.terminate(0).await;
+    scene.stage.pass(5).await;
+    let action = |hook: &str| scene.stage.actions(&scene.instances[0]).into_iter().find(|a| a.hook == hook).unwrap();
+    assert!(scene.stage.world.aws.complete_as("AKIAOTHER", "asg", "log-backup", &scene.instances[0], HookResult::Continue));
+    scene.stage.world.kube.reboot(&scene.node(0));
+    scene.stage.pass(20).await;
+    assert_eq!(action("log-backup").late_calls.len(), 1, "one heartbeat proves it");
+    assert!(action("drain").end.is_none() && annotation(&scene, 0, RECORD).is_some());
+    scene.stage.world.kube.remove("pods", "shop", "web-0");
+    scene.stage.until(10, "the other one is completed", || action("drain").end.is_some()).await;
+    scene.stage.pass(5).await;
+    assert_eq!(action("log-backup").late_calls.len(), 1, "it is known to be over");
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reboot_makes_a_record_void_whose_hook_is_over() {
     let scene = Scene::hooked(609, 3, &[]).await;
     scene.pod(0, "web-0", PodShape { stuck: true, ..graceful(60, 50) });

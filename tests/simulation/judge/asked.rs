@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use sundown::{domain::Moment, sim::kube::Fact};
+use sundown::{
+    domain::Moment,
+    sim::kube::{Fact, Request},
+};
 
 use super::{
     Belongs, Evidence, Judge, Terms,
+    budgets::workload,
     excuses::{MESSAGES, REMOVE_PODS, SEE_BUDGETS, SEE_NODES, SEE_PODS, Scope, WRITE_NODES},
     is_us,
     promises::Promise,
@@ -66,7 +70,9 @@ impl<'a> Judge<'a> {
         let (instance, node) = evidence.nodes.get_key_value(&notice.event.instance)?;
         let group = evidence.groups.get(instance).and_then(|g| self.belongs(g));
         let (time, sent) = (notice.time(), notice.sent);
-        let end = time + self.despite_webhooks(time, window);
+        let window = self.despite_webhooks(time, window);
+        let waits = self.waits_for_others(node, sent, time + window);
+        let end = time + if waits { window.max(AT_HALF) } else { window };
         let known = self.story.first_told(instance, &notice.event.id, None).unwrap_or(sent);
         // One that was released before and told again is history that stands (and its pods have been asked then).
         let released = self.story.released(node, instance, evidence.begun).is_some_and(|at| at <= known);
@@ -85,6 +91,22 @@ impl<'a> Judge<'a> {
     fn despite_webhooks(&self, from: Moment, window: Duration) -> Duration {
         let hang = self.evidence.evictions_hang.iter().any(|(a, b)| *a <= from + window && *b >= from);
         if hang { window.max(AT_HALF) } else { window }
+    }
+
+    /// A pod of this node waits behind the eviction of a pod of the same workload on another node: it was sent before, and had no answer
+    /// until the end. Where a budget allows nothing, only one eviction under it is under way.
+    fn waits_for_others(&self, node: &str, sent: Moment, end: Moment) -> bool {
+        let was_open = |r: &&Request| {
+            let is_eviction = is_us(&r.client) && r.resource == "pods" && r.subresource == "eviction" && !r.dry_run;
+            is_eviction && r.at <= sent && r.ended.is_none_or(|ended| ended >= end)
+        };
+        let of = |namespace: &str, name: &str| (namespace.to_owned(), workload(name).to_owned());
+        let has_budget = |(namespace, name): &(String, String)| self.evidence.terms.budgets.iter().any(|(n, w)| n == namespace && w == name);
+        let there = self.story.there(node, sent);
+        let is_here = |r: &Request| there.iter().any(|life| life.pod.namespace == r.namespace && life.pod.name == r.name);
+        let others = self.evidence.requests.iter().filter(was_open).filter(|r| !is_here(r)).map(|r| of(&r.namespace, &r.name));
+        let open: Vec<_> = others.filter(has_budget).collect();
+        there.iter().any(|life| open.contains(&of(&life.pod.namespace, &life.pod.name)))
     }
 
     /// The pods of its node that were there.

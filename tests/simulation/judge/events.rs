@@ -11,7 +11,7 @@ use sundown::sim::{
 
 use super::{
     Judge,
-    excuses::{COMPLETIONS, EVENTS, SEE_NODES, Scope},
+    excuses::{COMPLETIONS, EVENTS, SEE_NODES, SEE_PODS, Scope},
     is_us,
     nodes::{RECORD, is_claimed_twice, open_record, record},
     promises::Promise,
@@ -99,6 +99,9 @@ const ROWS: &[Row] = &[
 const SECOND: Duration = Duration::from_millis(1100);
 /// An Event follows its fact at the latest then, unless a call had to be tried again.
 const LATE: Duration = Duration::from_secs(40);
+
+/// Just before something happened.
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// A pod is told as blocked after half a minute.
 const BLOCKED: Duration = Duration::from_secs(28);
@@ -242,12 +245,28 @@ impl Judge<'_> {
     fn is_held_up(&self, event: &Event, at: Moment) -> bool {
         if event.on == "Node" {
             let mut looks = [Duration::ZERO, LATE / 2, LATE].into_iter().map(|ago| at - ago);
-            return looks.any(|look| self.holds_up(&event.name, look, at).any(|life| life.bound + BLOCKED <= at));
+            let held_up = |look: Moment| self.holds_up(&event.name, look, at).any(|life| life.bound + BLOCKED <= at);
+            return looks.any(held_up) || self.held_up_just(&event.name, at);
         }
         self.story
             .pods
             .get(&event.uid)
-            .is_some_and(|life| life.bound + BLOCKED <= at && life.gone.is_none_or(|gone| gone > at || self.is_soon(gone, at)))
+            .is_some_and(|life| life.bound + BLOCKED <= at && life.gone.is_none_or(|gone| gone > at || self.may_seem_there(gone, at)))
+    }
+
+    /// A pod went just before the Event, or the watch of pods has not told since: it went silent, or met another fault.
+    fn may_seem_there(&self, went: Moment, event: Moment) -> bool {
+        let scope = Scope { needs: &[EVENTS, SEE_PODS], of: None, process: None, without_leader: None };
+        went <= event + SECOND && self.longest_clear(scope, went, event.max(went)) <= LATE
+    }
+
+    /// A pod that the drain of the Node waited for went just before the Event, whose call may have been tried again for a while.
+    fn held_up_just(&self, node: &str, at: Moment) -> bool {
+        let of_it = self.story.pods.values().filter(|life| life.pod.node == node && life.bound + BLOCKED <= at);
+        let mut went = of_it.filter_map(|life| Some((life, life.finished.into_iter().chain(life.gone).min()?)));
+        // It was there a moment before it went.
+        let was_there = |life: &Life, went: Moment| self.holds_up(node, went - MOMENT, at).any(|other| other.pod.uid == life.pod.uid);
+        went.any(|(life, went)| self.may_seem_there(went, at) && was_there(life, went))
     }
 
     /// The pods that the drain of a node waits for: also one that came back again and again, where it was asked to go once more.

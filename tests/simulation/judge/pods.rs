@@ -10,7 +10,7 @@ use sundown::{
 
 use super::{
     Judge, SLACK,
-    excuses::{HEARTBEATS, LEASE, SEE_NODES, Scope},
+    excuses::{HEARTBEATS, LEASE, SEE_NODES, Scope, WRITE_NODES},
     is_us,
     promises::Promise,
     story::{Deadline, counts},
@@ -32,7 +32,7 @@ impl Judge<'_> {
             self.not_again(*at, pod, *again);
             let forced = matches!(fact, Fact::Deleted { .. });
             let sent = self.sent(*at, by, pod, forced);
-            self.open_record(*at, sent, pod, forced);
+            self.open_record(*at, sent, by, pod, forced);
             self.not_while_paused(*at, sent, pod);
             if !again && (*grace > 0 || !self.needs_no_grace(*at, sent, pod)) {
                 self.measured(sent, by, pod, *grace, forced);
@@ -77,19 +77,28 @@ impl Judge<'_> {
             if let Fact::Evicted { pod, .. } | Fact::Deleted { pod, .. } = &entry.fact {
                 let forced = matches!(entry.fact, Fact::Deleted { .. });
                 let sent = self.sent(entry.at, &entry.by, pod, forced);
-                self.open_record(entry.at, sent, pod, forced);
+                self.open_record(entry.at, sent, &entry.by, pod, forced);
             }
         }
     }
 
     /// No call takes a request back that was sent while the record was open. But an eviction carries a time limit: it must not outlast a drain
     /// whose end was known when it was sent.
-    fn open_record(&mut self, at: Moment, sent: Moment, pod: &PodRef, forced: bool) {
+    fn open_record(&mut self, at: Moment, sent: Moment, by: &str, pod: &PodRef, forced: bool) {
         let was_open = |at: Moment| self.story.was_open(&pod.node, at);
         let is_unforeseen = || was_open(sent) && (forced || !self.ended_as_known(pod, sent, at));
-        if !was_open(at) && !is_unforeseen() {
+        if !was_open(at) && !is_unforeseen() && !self.is_being_written_back(sent, by, &pod.node) {
             self.broken(at, format!("{} was touched on {}, which has no open record", pod.name, pod.node));
         }
+    }
+
+    /// A person deleted the open record for the first time, which may be a mistake: its drain goes on, and the process that drains writes
+    /// the record back. At that moment it had not got it through, because its PATCHes of the Node failed all the time.
+    fn is_being_written_back(&self, at: Moment, by: &str, node: &str) -> bool {
+        let Some(deleted) = self.story.record_deleted(node, at) else { return false };
+        let Some(instance) = self.instance_of(node) else { return false };
+        let scope = Scope { needs: &[WRITE_NODES], of: Some((instance, node)), process: Some(by), without_leader: None };
+        !self.story.record_deleted_twice(node, at) && self.longest_clear(scope, deleted, at) <= SLACK
     }
 
     /// The drain ended between these moments, at a deadline that was known at the first one.
@@ -118,7 +127,8 @@ impl Judge<'_> {
     fn sent(&self, at: Moment, by: &str, pod: &PodRef, forced: bool) -> Moment {
         let is_it = |r: &&Request| {
             let of_pod = r.resource == "pods" && r.namespace == pod.namespace && r.name == pod.name;
-            let same = if forced { r.verb == "delete" } else { r.subresource == "eviction" };
+            // An eviction that was refused (429) had no effect, even if its answer came at the moment at which the next one was sent.
+            let same = if forced { r.verb == "delete" } else { r.subresource == "eviction" && r.status != 429 };
             of_pod && same && r.client == by && r.at <= at && r.answered.is_none_or(|answered| answered >= at)
         };
         let all = || self.evidence.requests.iter().filter(is_it);

@@ -2,11 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sundown::{domain::Moment, sim::kube::NodeState};
+use sundown::{
+    domain::Moment,
+    sim::kube::{NodeState, Request},
+};
 
 use super::{
-    Judge, SLACK, is_us,
-    nodes::{EXCLUDED, RECORD, RELEASE, TAINT, Write, excluded, open_record, record, taint},
+    Judge, SLACK,
+    excuses::{Scope, WRITE_NODES},
+    is_us,
+    nodes::{EXCLUDED, RECORD, RELEASE, TAINT, Write, excluded, instance, open_record, record, taint},
     promises::Promise,
 };
 
@@ -69,7 +74,7 @@ impl Judge<'_> {
             if !is_us(write.by) {
                 others(write, old, new, known);
                 let takes_record = open_record(old).is_some() && !new.annotations.contains_key(RECORD);
-                if takes_record && !self.is_remembered(write.at) {
+                if takes_record && !self.is_remembered(write.at, old) {
                     (known.is_forgotten, known.restore) = (true, None);
                 }
                 continue;
@@ -91,12 +96,27 @@ impl Judge<'_> {
 
 impl Judge<'_> {
     /// A process that had listed the Nodes before that moment, and lived on, leads then or at any time later: it knows what the records said.
-    fn is_remembered(&self, lost: Moment) -> bool {
+    /// One that ended before it could write this Node again cannot have put it right.
+    fn is_remembered(&self, lost: Moment, node: &NodeState) -> bool {
         let evidence = self.evidence;
         let lists = evidence.requests.iter().filter(|r| (r.verb.as_str(), r.resource.as_str(), r.status) == ("list", "nodes", 200));
         let in_time = lists.filter(|r| is_us(&r.client) && !r.is_disturbed && r.answered.is_some_and(|answered| answered < lost));
         let lives_on = |process: &str| !evidence.ends.iter().any(|(name, at)| name == process && *at <= lost + SLACK);
-        in_time.map(|r| r.client.as_str()).any(|process| lives_on(process) && self.leaders.leads_from(process, lost))
+        let could_write = |process: &str| !self.is_kept_from_writing(process, lost, node);
+        let knows = |process: &str| lives_on(process) && self.leaders.leads_from(process, lost) && could_write(process);
+        in_time.map(|r| r.client.as_str()).any(knows)
+    }
+
+    /// The process tried to write this Node, and its own tries met faults that lasted from that moment until it ended.
+    fn is_kept_from_writing(&self, process: &str, from: Moment, node: &NodeState) -> bool {
+        let evidence = self.evidence;
+        let ended = evidence.ends.iter().filter(|(name, at)| name == process && *at > from).map(|(_, at)| *at).min();
+        let Some(ended) = ended else { return false };
+        let is_try = |r: &&Request| r.client == process && r.verb == "patch" && r.resource == "nodes" && r.name == node.name;
+        let mut tries = evidence.requests.iter().filter(is_try).filter(|r| r.at >= from && r.at <= ended).peekable();
+        let has_failed = tries.peek().is_some() && tries.all(|r| r.is_disturbed);
+        let scope = Scope { needs: &[WRITE_NODES], of: Some((instance(node), &node.name)), process: Some(process), without_leader: None };
+        has_failed && self.longest_clear(scope, from, ended) <= SLACK
     }
 }
 

@@ -397,11 +397,39 @@ impl<'a> Story<'a> {
             lives.filter(|(_, (.., end))| end.is_none_or(|e| e >= until)).map(|(i, (replica, ..))| format!("sundown-{replica}-{}", i + 1)).collect();
         let lists = self.evidence.requests.iter().filter(|r| (r.verb.as_str(), r.resource.as_str(), r.status) == ("list", "nodes", 200));
         let in_time = lists.filter(|r| !r.is_disturbed && on.contains(&r.client) && r.answered.is_some_and(|answered| answered < lost));
-        in_time.map(|r| r.client.as_str()).collect()
+        in_time.map(|r| r.client.as_str()).filter(|process| !self.is_blind(process, lost)).collect()
+    }
+
+    /// The watch of Nodes of this process had gone silent before, and the process had not opened or listed them anew since.
+    fn is_blind(&self, process: &str, at: Moment) -> bool {
+        let silent = self.evidence.disturbances.iter().filter(|d| d.is_silent && d.what == "watch nodes" && d.by == process && d.at <= at);
+        let Some(since) = silent.map(|d| d.at).max() else { return false };
+        let reads = |verb: &str| ["watch", "list"].contains(&verb);
+        let mut anew = self.evidence.requests.iter().filter(|r| r.client == process && r.resource == "nodes" && reads(&r.verb) && r.status == 200);
+        !anew.any(|r| r.at >= since && r.answered.is_some_and(|answered| answered <= at))
     }
 
     pub fn machine_gone(&self, node: &str, at: Moment) -> bool {
         self.machines_gone.get(node).is_some_and(|t| *t <= at)
+    }
+
+    /// When somebody deleted the open record of a node that has none at that moment.
+    pub fn record_deleted(&self, node: &str, at: Moment) -> Option<Moment> {
+        let (mut was_open, mut deleted) = (false, None);
+        for entry in self.evidence.entries.iter().filter(|e| e.at <= at) {
+            let Fact::Annotated { node: of, annotations, .. } = &entry.fact else { continue };
+            if of != node {
+                continue;
+            }
+            let record = annotations.get("sundown.dev/record").and_then(|text| serde_json::from_str::<Value>(text).ok());
+            if record.is_some() {
+                deleted = None;
+            } else if was_open {
+                deleted = Some(entry.at).filter(|_| !super::is_us(&entry.by));
+            }
+            was_open = record.is_some_and(|r| r["released"].is_null());
+        }
+        deleted
     }
 
     /// Somebody deleted the open record of a node twice before that, which ends its drain: the first time may be a mistake. Sundown itself

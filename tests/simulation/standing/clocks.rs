@@ -44,6 +44,28 @@ async fn two_replicas_whose_clocks_differ_force_at_the_same_moment() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn until_aws_answers_the_clock_of_the_api_server_is_used_instead_of_that_of_aws() {
+    let stage = Stage::new(1412);
+    let instance = stage.spot_group(2).remove(0);
+    stage.blocked_pod(&instance, "web", 30);
+    let first = stage.lead("sundown-0", &[]).await;
+    // The next leader's own clock is wrong, and no call of its to AWS comes through.
+    stage.world.aws.cut_off("sundown-1");
+    let second = stage.start_with_clock("sundown-1", &[], Clock::starting_at(stage.clock.now().minus(s(45))));
+    stage.pass(10).await;
+    let noticed = stage.clock.now();
+    stage.spot_warning(&instance, "spot-1");
+    stage.until(5, "it is accepted", || stage.is_cordoned(&instance)).await;
+    first.kill();
+    follow(&stage, 20, &second).await;
+    stage.until(120, "it is forced", || !forced_after(&stage, noticed).is_empty()).await;
+    let forced = forced_after(&stage, noticed);
+    assert!(forced.len() == 1 && (78.0..82.0).contains(&forced[0]), "{forced:?}");
+    second.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_measurement_of_awss_clock_that_changes_forces_nothing_at_once() {
     let stage = Stage::new(1411);
     let instance = stage.spot_group(2).remove(0);

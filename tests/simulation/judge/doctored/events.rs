@@ -66,6 +66,25 @@ async fn an_event_of_what_did_not_happen_is_seen() {
     };
     keeps(&blocked(30), UNTRUE, "a pod could not go for half a minute");
     breaks(&blocked(20), UNTRUE);
+    // It went, and the call that tells of it was not answered for a while.
+    let told_late = |hangs: bool| {
+        let mut evidence = evidence.clone();
+        let (bound, went) = (begun, begun + s(35));
+        let is_there = |f: &Fact| matches!(f, Fact::Bound(_));
+        let goes = |f: &Fact| matches!(f, Fact::PodGone(_) | Fact::PodFinished(_));
+        evidence.events.retain(|e| !["Blocked", "Drained"].contains(&e.reason.as_str()));
+        evidence.entries.iter_mut().filter(|e| is_there(&e.fact)).for_each(|e| e.at = bound);
+        evidence.entries.iter_mut().filter(|e| goes(&e.fact)).for_each(|e| e.at = went);
+        if hangs {
+            fault(&mut evidence, "create events", begun + s(30), begun + s(110));
+        }
+        besides(&evidence, |e| {
+            (e.reason, e.severity) = ("Blocked".to_owned(), "Warning".to_owned());
+            (e.first, e.last) = (begun + s(120), begun + s(120));
+        })
+    };
+    keeps(&told_late(true), UNTRUE, "the call that tells of it was not answered at first");
+    breaks(&told_late(false), UNTRUE);
     let late = |e: &mut Event| (e.first, e.last) = (e.first + s(60), e.last + s(60));
     breaks(&with(&evidence, "InterruptionAccepted", late), UNTRUE);
     let mut hangs = evidence.clone();

@@ -189,6 +189,20 @@ async fn a_node_that_is_not_put_back_as_it_was_is_seen() {
     let mut later = unseen.clone();
     later.ends = vec![(US.to_owned(), evidence.ended + s(5))];
     breaks(&judge(&later), "its taint was left behind without a record");
+    let is_patch = |r: &&Request| r.client == US && r.verb == "patch" && r.resource == "nodes";
+    let patch = later.requests.iter().rfind(is_patch).unwrap().clone();
+    // It tries to write the record back, and is ended 5 s later.
+    let tried = |is_disturbed: bool, by: &str| {
+        let mut tried = later.clone();
+        let at = evidence.ended;
+        tried.requests.push(Request { at, answered: None, ended: None, status: 0, is_disturbed, ..patch.clone() });
+        let (by, what, object) = (by.to_owned(), "patch nodes".to_owned(), patch.name.clone());
+        tried.disturbances.push(Disturbance { at, until: None, by, what, object, is_silent: false });
+        judge(&tried)
+    };
+    keeps(&tried(true, US), "its taint was left behind without a record", "no try to write it back came through before the process ended");
+    breaks(&tried(false, US), "its taint was left behind without a record");
+    breaks(&tried(true, "sundown-9"), "its taint was left behind without a record");
     let drained = hooked().await;
     let mut taken = drained.clone();
     then(&mut taken, drained.ended, PERSON, |s| drop(s.annotations.remove("sundown.dev/record")));

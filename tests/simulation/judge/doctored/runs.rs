@@ -90,6 +90,36 @@ async fn a_removal_that_was_sent_before_a_pause_is_excused_and_one_that_was_sent
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_removal_while_a_deleted_record_cannot_be_written_back_is_excused_once() {
+    const CLOSED: &str = "which has no open record";
+    let mut evidence = reclaimed().await;
+    let forced = when(&evidence, |f| matches!(f, Fact::Deleted { .. }));
+    let is_record = |f: &Fact| matches!(f, Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record"));
+    let written = evidence.entries.iter().find(|e| is_record(&e.fact)).unwrap().fact.clone();
+    let Fact::Annotated { node, .. } = &written else { panic!() };
+    let node = node.clone();
+    let mut deleted = written.clone();
+    if let Fact::Annotated { annotations, .. } = &mut deleted {
+        annotations.remove("sundown.dev/record");
+    }
+    insert(&mut evidence, forced - s(4), "kubectl", deleted.clone());
+    breaks(&judge(&evidence), CLOSED);
+    let failing = |by: &str, what: &str, object: &str| {
+        let (at, by, what, object) = (forced - s(4), by.to_owned(), what.to_owned(), object.to_owned());
+        Disturbance { at, until: Some(at), by, what, object, is_silent: false }
+    };
+    for other in [failing("sundown-1", "patch nodes", &node), failing(US, "patch nodes", "another"), failing(US, "create events", "")] {
+        breaks(&judge(&Evidence { disturbances: vec![other], ..evidence.clone() }), CLOSED);
+    }
+    evidence.disturbances = vec![failing(US, "patch nodes", &node)];
+    keeps(&judge(&evidence), CLOSED, "it could not be written back");
+    // It was deleted and written back before: the second deletion ends the drain.
+    insert(&mut evidence, forced - s(8), "kubectl", deleted);
+    insert(&mut evidence, forced - s(7), US, written);
+    breaks(&judge(&evidence), CLOSED);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_eviction_that_outlasts_its_drain_is_seen_if_the_end_was_known_when_it_was_sent() {
     const CLOSED: &str = "which has no open record";
     let mut evidence = hooked().await;

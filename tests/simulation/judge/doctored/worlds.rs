@@ -101,6 +101,26 @@ async fn pods_that_are_asked_late_are_excused_by_a_webhook_that_does_not_answer_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_that_waits_for_the_eviction_of_another_one_under_its_budget_may_be_asked_later() {
+    let mut evidence = terminated().await;
+    let is_eviction = |r: &sundown::sim::kube::Request| r.subresource == "eviction";
+    let first = evidence.requests.iter().find(|r| is_eviction(r)).unwrap().clone();
+    evidence.requests.iter_mut().filter(|r| is_eviction(r)).for_each(|r| r.at = r.at + s(12));
+    let goes = |fact: &Fact| matches!(fact, Fact::Evicted { .. } | Fact::Deleted { .. } | Fact::PodFinished(_) | Fact::PodGone(_));
+    evidence.entries.retain(|e| !goes(&e.fact));
+    let other = |name: String, ended: u64| {
+        let mut evidence = evidence.clone();
+        let at = first.at - s(2);
+        evidence.terms.budgets = vec![(first.namespace.clone(), crate::judge::budgets::workload(&first.name).to_owned())];
+        evidence.requests.push(sundown::sim::kube::Request { at, answered: None, ended: Some(at + s(ended)), name, ..first.clone() });
+        judge(&evidence)
+    };
+    keeps(&other(format!("{}-other", first.name), 10), "nobody asked", "another eviction under its budget was not answered");
+    breaks(&other(format!("{}-other", first.name), 3), "nobody asked");
+    breaks(&other("another-workload-0".to_owned(), 10), "nobody asked");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_grace_of_a_pod_is_measured_when_its_request_was_sent() {
     let mut evidence = reclaimed().await;
     let forced = evidence.entries.iter_mut().find(|e| matches!(e.fact, Fact::Deleted { .. }) && e.by.starts_with("sundown")).unwrap();
