@@ -77,6 +77,11 @@ impl Departed {
         self.lock().remove(uid);
     }
 
+    /// What is remembered of the Node with this UID.
+    pub(super) fn of(&self, uid: &str) -> Option<Departure> {
+        self.lock().get(uid).cloned()
+    }
+
     /// All that are remembered, the earliest first.
     pub(super) fn all(&self, clock: Clock) -> Vec<Departure> {
         let now = clock.now();

@@ -31,7 +31,7 @@ mod tests;
 
 pub use accept::{Accept, AcceptOptions, accept, recognise};
 pub use confirmed::{ConfirmedNodes, Trust};
-pub use deleted::{OnDeletion, RecordDeletion};
+pub use deleted::{HeldRecord, MissingRecord, OnDeletion, OnMissingRecord, RecordDeletion};
 pub use life::{After, bring_back, carried_over, carry_over, release, reregister, restore, write_back, write_back_released};
 pub use patch::{cordon, exclude};
 pub use returned::{Returned, returned};

@@ -104,9 +104,8 @@ impl LabelRoom {
         if self.in_flight.contains(name) {
             return true;
         }
-        // A node that is not Ready serves nobody: it takes no place.
-        let takes_none = self.nodes.get(name).is_some_and(|node| !node.can_serve());
-        let room = takes_none || (self.out() + 1) * 2 <= self.ready;
+        // Also for a node that is not Ready: where all kubelets are silent at once, all would leave, and stay away when they are Ready again.
+        let room = (self.out() + 1) * 2 <= self.ready;
         room && self.in_flight.insert(name.clone())
     }
 

@@ -11,12 +11,21 @@ use crate::{
     domain::{InstanceId, Node, NodeName, OwedHook, seconds},
     drain::{Input, NodeCondition, Outcome},
     observe::RecordEvent,
-    record::{self, Doubt, OnDeletion, Standing, Trust, VoidReason},
+    record::{self, Doubt, RecordDeletion, Standing, Trust, VoidReason},
     runtime::Backoff,
 };
 
 /// How long the record of a vanished Node is remembered, in case its instance registers again.
 pub(super) const REMEMBER: std::time::Duration = seconds(900);
+
+/// A record of an earlier boot of the machine, without a drain, while Auto Scaling is asked whether one of its hooks is open. The answer
+/// can take long, and a person can delete the Node or the record meanwhile: this leader alone knows then what the record owes.
+pub(super) struct DoubtedRecord {
+    pub(super) node: Arc<Node>,
+    pub(super) instance: InstanceId,
+    pub(super) record: record::Record,
+    pub(super) deletion: RecordDeletion,
+}
 
 impl Foreman {
     /// A Node as the index shows it: once that is confirmed, whatever its record says is acted on.
@@ -50,23 +59,29 @@ impl Foreman {
         if self.voided.contains_key(name) && !self.is_told_void(node) {
             self.voided.remove(name);
         }
+        if let Some(doubted) = self.doubted.get(name).filter(|doubted| doubted.node.uid != node.uid) {
+            let deleted = Arc::clone(&doubted.node);
+            self.complete_of_deleted(&deleted, Some(node));
+        }
         if self.buried.contains(&node.uid) {
             return;
         }
-        self.settle_kept_alive(name, Some(node));
+        let of_deleted_record = self.owed_by_deleted_record(node);
+        self.settle_kept_alive(name, Some(node), &of_deleted_record);
         let instance = node.instance.clone().or_else(|| self.named.get(name).cloned());
         match record::standing(node, instance.as_ref()) {
             Standing::None => self.unrecorded(node, instance.as_ref()),
             Standing::Damaged(damage) => self.damaged(node, &damage),
             Standing::Open(record) => {
                 self.damaged.remove(name);
-                self.record_seen(name);
+                self.record_seen(node);
                 if let Some(instance) = instance {
                     self.open(node, &instance, record);
                 }
             }
             Standing::Released { .. } => {
                 self.damaged.remove(name);
+                self.doubted.remove(name);
                 self.update(node);
                 self.ended_elsewhere(name, "its record says that it is released");
             }
@@ -78,112 +93,35 @@ impl Foreman {
     }
 
     fn open(&mut self, node: &Arc<Node>, instance: &InstanceId, record: record::Record) {
+        let doubted = self.doubted.remove(&node.name);
         if self.courses.contains_key(&node.name) {
             self.join(&node.name, node, record);
         } else if self.term.selects(node) {
             // One that is to be left alone since its accept is taken up as well: `watch_hands` ends its drain at once.
             self.begin(node, instance, record);
+            if let (Some(course), Some(doubted)) = (self.courses.get_mut(&node.name), doubted) {
+                course.deletion = doubted.deletion;
+            }
         } else {
             self.leave_alone(node);
         }
     }
 
-    fn update(&mut self, node: &Arc<Node>) {
+    pub(super) fn update(&mut self, node: &Arc<Node>) {
         if let Some(course) = self.courses.get_mut(&node.name) {
             course.node = Arc::clone(node);
         }
     }
 
-    /// No record: of a node that is being drained somebody took it away; of an instance that we know it registered again.
-    fn unrecorded(&mut self, node: &Arc<Node>, instance: Option<&InstanceId>) {
-        self.damaged.remove(&node.name);
-        self.update(node);
-        if let Some(course) = self.courses.get(&node.name) {
-            if !node.has_our_taint() {
-                // Whoever put the node back took both away. A person who deletes the record by mistake leaves the taint.
-                self.ended_elsewhere(&node.name, "neither its record nor the taint is there");
-            } else if (course.drain.is_some() || self.still_owes(course)) && self.term.manages(node) {
-                self.record_deleted(node);
-            }
-            return;
-        }
-        let held = instance.and_then(|instance| Some((instance, self.ghosts.get(instance)?.0.clone())));
-        let Some((instance, record)) = held else { return self.report_lost_record(node) };
-        if !self.term.manages(node) || record::reregister(node, instance, &record).is_none() {
-            return;
-        }
-        if node.has_our_taint() {
-            // It is the same object, which somebody took the record from while nobody led.
-            self.ghosts.remove(instance);
-            self.write_back(node, record);
-        } else {
-            self.ghosts.remove(instance);
-            info!(node = %node.name, instance = %instance, "The instance registered again: its record is written again.");
-            self.term.metrics.record(RecordEvent::Restored);
-            let instance = instance.clone();
-            self.write(node, "write the record of a re-registered node", move |node| record::reregister(node, &instance, &record));
-        }
-    }
-
-    /// Sundown's taint without a record: this leader does not know what the Node was like before, so it does not put it back.
-    fn report_lost_record(&self, node: &Arc<Node>) {
-        if node.has_our_taint() && self.term.manages(node) && self.term.first_said(&format!("{} lost its record", node.uid)) {
-            self.term.metrics.record(RecordEvent::Damaged);
-            warn!(
-                node = %node.name, is_release_asked = node.released_by_hand(),
-                "The node has the taint of Sundown and no record. Sundown does not drain it, and does not put it back if its release is asked \
-                 for. See operations.md, \"A node stays cordoned\"."
-            );
-        }
-    }
-
     /// The Node shows that its drain is over, and this leader writes that only after the drain has ended: another leader or a person did.
     /// The drain ends at once, and the record is not written back.
-    fn ended_elsewhere(&mut self, name: &NodeName, why: &'static str) {
+    pub(super) fn ended_elsewhere(&mut self, name: &NodeName, why: &'static str) {
         let Some(course) = self.courses.get_mut(name) else { return };
         course.deletion.ended();
         if course.drain.is_some() {
             course.span.in_scope(|| info!(why, "Another leader or a person has ended the drain of the node: it ends here too."));
             self.step(name, Input::Release);
         }
-    }
-
-    fn record_seen(&mut self, name: &NodeName) {
-        if let Some(course) = self.courses.get_mut(name) {
-            course.deletion.seen();
-        }
-    }
-
-    /// A person has deleted the record of a node that is being drained, and left the taint.
-    fn record_deleted(&mut self, node: &Arc<Node>) {
-        let Some(course) = self.courses.get_mut(&node.name) else { return };
-        match course.deletion.deleted() {
-            OnDeletion::WriteBack => {
-                let record = course.record.clone();
-                self.write_back(node, record);
-            }
-            OnDeletion::EndDrain => self.end_by_hand(node, "Somebody deleted the record of the node again: its drain ends as if it were released."),
-            OnDeletion::Nothing => {}
-        }
-    }
-
-    fn write_back(&self, node: &Arc<Node>, record: record::Record) {
-        self.tell_restored(
-            &node.name,
-            "The record was deleted by hand during the drain and is written back once. To end the drain use `sundown release`, or delete the record \
-             again.",
-        );
-        self.write(node, "write the record back", move |node| record::bring_back(node, &record));
-    }
-
-    pub(super) fn tell_restored(&self, node: &NodeName, message: &str) {
-        self.term.note(EventNote {
-            about: About::Node(node.clone()),
-            severity: Severity::Warning,
-            reason: EventReason::RecordRestored,
-            message: message.to_owned(),
-        });
-        self.term.metrics.record(RecordEvent::Restored);
     }
 
     /// Patches a Node, trying until that is done, or `body` has nothing to write any more, or the Node is gone: until then the record is
@@ -277,29 +215,43 @@ impl Foreman {
 
     fn doubtful(&mut self, node: &Arc<Node>, instance: Option<InstanceId>, record: record::Record, why: Doubt) {
         self.update(node);
-        self.record_seen(&node.name);
+        self.record_seen(node);
         match (why, instance) {
             (Doubt::InstanceNotKnown, _) | (_, None) => self.ask_name(node),
             (Doubt::HookMayBeOpen, Some(instance)) => {
                 let key = (node.uid.clone(), node.boot_id.clone().unwrap_or_default());
                 if self.trusted.contains(&key) {
                     self.open(node, &instance, record);
-                } else if !self.is_told_void(node) && self.doubted.insert(node.name.clone()) {
+                } else if let Some(doubted) = self.doubted.get_mut(&node.name) {
+                    doubted.node = Arc::clone(node);
+                } else if !self.is_told_void(node) {
                     self.ask_hooks(node, &instance, &record);
+                    let doubted = DoubtedRecord { node: Arc::clone(node), instance, record, deletion: RecordDeletion::default() };
+                    self.doubted.insert(node.name.clone(), doubted);
                 }
             }
         }
     }
 
+    /// Auto Scaling has answered whether a hook of the doubted record is open.
     pub(super) fn doubt_settled(&mut self, name: &NodeName, uid: &str, counts: bool) {
-        self.doubted.remove(name);
+        // If the index has just removed the Node, the event of its deletion follows: it completes what the doubted record owes.
         let Some(node) = self.term.nodes.get(name).filter(|n| n.uid == uid) else { return };
         if counts {
             self.trusted.insert((node.uid.clone(), node.boot_id.clone().unwrap_or_default()));
             self.see(&node);
-        } else if let Standing::Doubtful { record, .. } = record::standing(&node, self.named.get(name)) {
+            return;
+        }
+        self.take_doubted(&node);
+        if let Standing::Doubtful { record, .. } = record::standing(&node, self.named.get(name)) {
             self.void(&node, &record, VoidReason::Rebooted);
         }
+    }
+
+    /// The doubted record of this very Node object.
+    pub(super) fn take_doubted(&mut self, node: &Node) -> Option<DoubtedRecord> {
+        self.doubted.get(&node.name).filter(|doubted| doubted.node.uid == node.uid)?;
+        self.doubted.remove(&node.name)
     }
 
     /// The Node object is gone.
@@ -309,17 +261,20 @@ impl Foreman {
         self.damaged.remove(&node.name);
         self.named.remove(&node.name);
         self.asking_name.remove(&node.name);
-        self.doubted.remove(&node.name);
+        self.being_restored.remove(&node.uid);
         self.voided.remove(&node.name);
         self.left_alone.remove(&node.name);
         if self.courses.get(&node.name).is_some_and(|c| c.node.uid == node.uid) {
             self.vanished(&node.name);
         }
+        self.take_doubted(node);
     }
 
     /// The Node of a course is gone: what it owes is completed from memory at once.
     pub(super) fn vanished(&mut self, name: &NodeName) {
         let Some(course) = self.courses.get_mut(name) else { return };
+        // The drain completes what a doubted record owes, too.
+        self.doubted.remove(name);
         let until = self.term.clock.now().plus(REMEMBER);
         self.ghosts.insert(course.instance.clone(), (course.record.clone(), until));
         self.step(name, Input::Node(NodeCondition::Deleted));

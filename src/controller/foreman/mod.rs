@@ -9,6 +9,7 @@ mod course;
 mod hands;
 mod labels;
 mod life;
+mod missing;
 mod node_events;
 mod orders;
 mod proofs;
@@ -95,7 +96,7 @@ pub(super) struct Foreman {
     asking_name: BTreeSet<NodeName>,
     /// Records whose boot id differs and whose hook was proved open: node UID and boot id.
     trusted: BTreeSet<(String, String)>,
-    doubted: BTreeSet<NodeName>,
+    doubted: BTreeMap<NodeName, life::DoubtedRecord>,
     /// Void records that were told already, and are being put back.
     voided: BTreeMap<NodeName, String>,
     /// Nodes with an open record that are not ours to drain, which was said.
@@ -104,6 +105,8 @@ pub(super) struct Foreman {
     damaged: BTreeMap<NodeName, String>,
     /// Drained nodes whose Node is gone: should the same instance register again, its record is written again.
     ghosts: BTreeMap<InstanceId, (Record, Moment)>,
+    /// UIDs of Nodes whose record was deleted and is being written back.
+    being_restored: BTreeSet<String>,
     takeover: TakeOver,
     /// UIDs of Nodes that are gone and still in the index: its watch is behind.
     buried: BTreeSet<String>,
@@ -141,11 +144,12 @@ impl Foreman {
             named: BTreeMap::new(),
             asking_name: BTreeSet::new(),
             trusted: BTreeSet::new(),
-            doubted: BTreeSet::new(),
+            doubted: BTreeMap::new(),
             voided: BTreeMap::new(),
             left_alone: BTreeSet::new(),
             damaged: BTreeMap::new(),
             ghosts: BTreeMap::new(),
+            being_restored: BTreeSet::new(),
             takeover: TakeOver::default(),
             buried: BTreeSet::new(),
             paused: false,

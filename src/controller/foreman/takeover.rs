@@ -109,8 +109,9 @@ impl Foreman {
         }
     }
 
-    /// A Node was confirmed, or does not exist (`None`): ends the heartbeats of actions that no open record names.
-    pub(super) fn settle_kept_alive(&mut self, name: &NodeName, node: Option<&Node>) {
+    /// A Node was confirmed, or does not exist (`None`): ends the heartbeats of actions that no open record names. `of_deleted_record`: the
+    /// actions of a deleted record that is going to be written back. They are settled when the Node is seen again.
+    pub(super) fn settle_kept_alive(&mut self, name: &NodeName, node: Option<&Node>, of_deleted_record: &[OwedHook]) {
         let Some(kept) = self.takeover.kept_alive.remove(name) else { return };
         let open = node.and_then(|node| {
             let instance = node.instance.clone().or_else(|| self.named.get(name).cloned())?;
@@ -120,6 +121,7 @@ impl Foreman {
             }
         });
         let open = open.unwrap_or_default();
+        let (waiting, kept): (BTreeSet<_>, BTreeSet<_>) = kept.into_iter().partition(|hook| of_deleted_record.contains(hook) && !open.contains(hook));
         // Another Node may claim the same instance.
         let is_owed = |hook: &OwedHook| {
             let mut others = self.takeover.kept_alive.values();
@@ -127,6 +129,9 @@ impl Foreman {
         };
         for hook in kept.iter().filter(|hook| !is_owed(hook)) {
             self.term.hooks.forget(hook);
+        }
+        if !waiting.is_empty() {
+            self.takeover.kept_alive.insert(name.clone(), waiting);
         }
     }
 
@@ -235,7 +240,12 @@ impl Foreman {
         if self.courses.contains_key(&node.name) || self.buried.contains(&node.uid) {
             return;
         }
+        if self.doubted.get(&node.name).is_some_and(|doubted| doubted.node.uid == node.uid) {
+            return self.complete_of_deleted(node, None);
+        }
         match trust {
+            // A deleted record was being written back.
+            Trust::Confirmed if self.takeover.kept_alive.contains_key(&node.name) => self.complete_of_deleted(node, None),
             Trust::Pending => self.takeover.deleted.push(Arc::clone(node)),
             Trust::Unconfirmed => self.read(node),
             Trust::Confirmed => {}
@@ -244,11 +254,21 @@ impl Foreman {
 
     /// A Node was deleted before this leader took its drain over: completes the open actions of its last known record. `successor`:
     /// the Node that has the same name now.
-    fn complete_of_deleted(&mut self, node: &Arc<Node>, successor: Option<&Node>) {
-        self.settle_kept_alive(&node.name, Some(node));
-        let Some(instance) = node.instance.clone().or_else(|| self.named.get(&node.name).cloned()) else { return };
-        // `settle_kept_alive` keeps the actions of a machine that has booted since: they are completed, too, if AWS shows them open.
-        let Some(record) = record::standing(node, Some(&instance)).with_open_actions() else { return };
+    pub(super) fn complete_of_deleted(&mut self, node: &Arc<Node>, successor: Option<&Node>) {
+        self.settle_kept_alive(&node.name, Some(node), &[]);
+        let doubted = self.take_doubted(node);
+        let is_doubted = doubted.is_some();
+        let (instance, record) = if let Some(doubted) = doubted {
+            (doubted.instance, doubted.record)
+        } else {
+            let Some(instance) = node.instance.clone().or_else(|| self.named.get(&node.name).cloned()) else { return };
+            // `settle_kept_alive` keeps the actions of a machine that has booted since: they are completed, too, if AWS shows them open.
+            let shown = record::standing(node, Some(&instance)).with_open_actions();
+            // A person deleted the record before, and it was not written back yet.
+            let deleted = || self.term.departed.of(&node.uid).filter(|gone| node.record().is_none() && gone.instance == instance);
+            let Some(record) = shown.or_else(|| deleted().map(|gone| gone.record)) else { return };
+            (instance, record)
+        };
         if !self.term.selects(node) {
             return;
         }
@@ -259,7 +279,9 @@ impl Foreman {
             return;
         }
         // A standby sees that a Node is deleted, but not whether its lifecycle actions were completed.
-        if !self.term.owed(&record, &instance).is_empty() {
+        if is_doubted {
+            info!(node = %node.name, %instance, "A node was deleted while Auto Scaling was asked about its hook: what it owes is completed.");
+        } else if !self.term.owed(&record, &instance).is_empty() {
             info!(
                 node = %node.name, %instance,
                 "A node went before this term, and what it owes may not have been completed: it is completed once more."

@@ -64,7 +64,9 @@ fn a_patch_of_a_node_that_is_not_ready_takes_no_place() {
         assert!(room.take(&"b".into()), "{ready:?}: two of four");
         assert!(!room.take(&"c".into()), "{ready:?}: three of four");
         room.settled(&"lost".into(), None);
-        assert!(room.take(&"lost".into()), "{ready:?}: also where no place is left");
+        assert!(!room.take(&"lost".into()), "{ready:?}: nor does one that is not Ready where no place is left");
+        room.settled(&"b".into(), None);
+        assert!(room.take(&"lost".into()) && room.take(&"b".into()), "{ready:?}");
         room.applied(&named("lost", false, True));
         assert_eq!(room.out(), 3, "it is Ready again while its patch is in flight");
     }

@@ -1,6 +1,9 @@
 //! What stays on a Node: nothing of somebody else's is ever changed, and a Node that is put back is as it was before.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use sundown::{
     domain::Moment,
@@ -94,6 +97,9 @@ impl Judge<'_> {
     }
 }
 
+/// A process that tries a PATCH again waits 5 s between two tries at most, and may have read the Node meanwhile.
+const BETWEEN_TRIES: Duration = Duration::from_secs(10);
+
 impl Judge<'_> {
     /// A process that had listed the Nodes before that moment, and lived on, leads then or at any time later: it knows what the records said.
     /// One that ended before it could write this Node again cannot have put it right.
@@ -114,9 +120,9 @@ impl Judge<'_> {
         let Some(ended) = ended else { return false };
         let is_try = |r: &&Request| r.client == process && r.verb == "patch" && r.resource == "nodes" && r.name == node.name;
         let mut tries = evidence.requests.iter().filter(is_try).filter(|r| r.at >= from && r.at <= ended).peekable();
-        let has_failed = tries.peek().is_some() && tries.all(|r| r.is_disturbed);
+        let has_failed = tries.peek().is_some() && tries.all(|r| r.is_disturbed || r.status == 429);
         let scope = Scope { needs: &[WRITE_NODES], of: Some((instance(node), &node.name)), process: Some(process), without_leader: None };
-        has_failed && self.longest_clear(scope, from, ended) <= SLACK
+        has_failed && self.longest_clear(scope, from, ended) <= BETWEEN_TRIES
     }
 }
 

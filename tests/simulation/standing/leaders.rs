@@ -189,6 +189,69 @@ async fn a_record_that_was_deleted_while_nobody_led_is_written_back_by_the_next_
     stage.until(250, "it is completed", || stage.all_over()).await;
     stage.all_completed_once();
     assert_eq!(stage.removals().len(), 1, "evicted once: {:?}", stage.removals());
+    let records = |event: &str| second.metric(&format!("records_total{{event=\"{event}\"}}"));
+    assert_eq!((records("restored"), records("damaged")), (1.0, 0.0), "a record that is written back is not lost");
+    second.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_goes_while_its_deleted_record_is_written_back_has_its_action_completed() {
+    let stage = Stage::new(7224);
+    let instance = stage.group(1, 300).remove(0);
+    stage.slow_pod(&instance, "slow", 600);
+    let first = stage.lead("sundown-0", &[]).await;
+    let second = stage.start("sundown-1", &[]);
+    stage.pass(10).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.until(5, "it is written", || stage.is_cordoned(&instance) && stage.in_queue() == 0).await;
+    first.kill();
+    stage.pass(1).await;
+    let name = stage.name_of(&instance);
+    let delete = |node: &mut serde_json::Value| drop(node["metadata"]["annotations"].as_object_mut().unwrap().remove("sundown.dev/record"));
+    assert!(stage.world.kube.edit("nodes", "", &name, delete));
+    stage.world.kube.inject(Rule::always(Match::of("patch", "nodes").from("sundown-1"), Fault::Forbidden));
+    follow(&stage, 17, &second).await;
+    stage.pass(5).await;
+    assert_eq!(second.metric("records_total{event=\"restored\"}"), 1.0);
+    assert!(stage.world.kube.delete("nodes", "", &name));
+    stage.until(5, "it is completed", || stage.all_over()).await;
+    stage.all_completed_once();
+    second.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_hook_of_a_record_that_was_deleted_while_nobody_led_gets_heartbeats_while_the_nodes_cannot_be_listed() {
+    let stage = Stage::new(7223);
+    let instance = stage.group(1, 60).remove(0);
+    stage.slow_pod(&instance, "slow", 3_000);
+    let first = stage.lead("sundown-0", &["--drain-timeout", "10m"]).await;
+    let second = stage.start("sundown-1", &["--drain-timeout", "10m"]);
+    stage.pass(10).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.until(5, "it is written", || stage.is_cordoned(&instance) && stage.in_queue() == 0).await;
+    first.kill();
+    stage.pass(1).await;
+    let list = stage.world.kube.inject(Rule::always(Match::of("list", "nodes").from("sundown-1"), Fault::Forbidden));
+    let delete = |node: &mut serde_json::Value| drop(node["metadata"]["annotations"].as_object_mut().unwrap().remove("sundown.dev/record"));
+    assert!(stage.world.kube.edit("nodes", "", &stage.name_of(&instance), delete));
+    follow(&stage, 17, &second).await;
+    // The last long poll of the leader that was killed would take the message.
+    stage.pass(20).await;
+    stage.spot_warning(&instance, "spot-1");
+    stage.until(5, "the notice is accepted", || second.messages("spot", "accepted") == 1.0).await;
+    stage.pass(90).await;
+    let kinds = || -> Vec<serde_json::Value> {
+        stage.record(&instance).unwrap()["interruptions"].as_array().unwrap().iter().map(|i| i["kind"].clone()).collect()
+    };
+    assert!(!stage.is_over(&instance), "heartbeats keep it open: {:?}", stage.action(&instance));
+    assert_eq!(kinds(), ["spot"], "the nodes cannot be listed");
+    stage.world.kube.lift(list);
+    stage.until(15, "the hook is written into the record", || kinds() == ["terminate-hook", "spot"]).await;
+    stage.until(250, "it is completed", || stage.all_over()).await;
+    stage.all_completed_once();
+    assert!(gaps(&stage.action(&instance)).iter().all(|gap| *gap < 60.0), "{:?}", stage.action(&instance));
     second.stop().await;
     stage.end();
 }

@@ -1,7 +1,10 @@
 //! A leader that begins with an index whose watch has been dead without a sign of it.
 
 use serde_json::Value;
-use sundown::sim::kube::{Fact, Fault, Match, PodShape, PodSpec, Rule};
+use sundown::sim::{
+    aws::{Fault as AwsFault, FaultRule, How},
+    kube::{Fact, Fault, Match, PodShape, PodSpec, Rule},
+};
 
 use super::{hook, leaders::follow, s};
 use crate::{
@@ -219,6 +222,77 @@ async fn a_node_that_is_gone_without_the_standby_seeing_that_has_its_action_comp
     assert_eq!(written_by(&stage, "sundown-1"), Vec::<String>::new());
     second.stop().await;
     stage.end();
+}
+
+/// The leader is killed, and the machine of its draining node boots. The next leader must ask Auto Scaling whether the hook is still open,
+/// and Auto Scaling does not answer.
+async fn rebooted_while_auto_scaling_fails(seed: u64) -> (Stage, String, Replica) {
+    let stage = Stage::new(seed);
+    let instance = stage.group_with("hooked", 1, &[hook("drain", 300)]).remove(0);
+    stage.slow_pod(&instance, "slow", 20);
+    let (first, second) = two(&stage).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.until(5, "it is accepted", || stage.is_cordoned(&instance) && stage.in_queue() == 0).await;
+    first.kill();
+    stage.world.kube.reboot(&stage.name_of(&instance));
+    stage.world.aws.fault(FaultRule::new("autoscaling:*", AwsFault::InternalError, How::Always));
+    follow(&stage, 17, &second).await;
+    stage.pass(5).await;
+    assert_eq!(second.metric("drains_active"), 0.0, "the record does not count until a heartbeat is accepted");
+    (stage, instance, second)
+}
+
+fn without_record(stage: &Stage, instance: &str) {
+    stage.annotate(instance, RECORD, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_deleted_while_its_hook_is_asked_about_has_its_action_completed() {
+    let (stage, instance, second) = rebooted_while_auto_scaling_fails(1413).await;
+    let name = stage.name_of(&instance);
+    assert!(stage.world.kube.delete("nodes", "", &name));
+    stage.pass(5).await;
+    stage.world.aws.end_faults();
+    stage.until(40, "what it owed is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    assert_eq!(second.metric("hooks_owed"), 0.0);
+    second.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_is_deleted_while_its_hook_is_asked_about_is_written_back_and_drained() {
+    let (stage, instance, second) = rebooted_while_auto_scaling_fails(1414).await;
+    let record = stage.record(&instance);
+    without_record(&stage, &instance);
+    stage.until(2, "it is written back", || stage.node(&instance)["metadata"]["annotations"].get(RECORD).is_some()).await;
+    assert_eq!(stage.record(&instance), record);
+    stage.pass(5).await;
+    stage.world.aws.end_faults();
+    stage.until(90, "its action is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    let records = |event: &str| second.metric(&format!("records_total{{event=\"{event}\"}}"));
+    assert_eq!((records("restored"), records("damaged")), (1.0, 0.0));
+    assert!(stage.world.kube.object("pods", "shop", "slow").is_none(), "the node is drained first");
+    second.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_is_deleted_twice_while_its_hook_is_asked_about_ends_the_drain_and_its_action_is_completed() {
+    let (stage, instance, second) = rebooted_while_auto_scaling_fails(1415).await;
+    without_record(&stage, &instance);
+    stage.until(2, "it is written back", || stage.node(&instance)["metadata"]["annotations"].get(RECORD).is_some()).await;
+    stage.pass(2).await;
+    without_record(&stage, &instance);
+    stage.pass(5).await;
+    stage.world.aws.end_faults();
+    stage.until(40, "its action is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    assert_eq!(second.metric("records_total{event=\"restored\"}"), 1.0, "it is written back once");
+    assert!(written_by(&stage, "sundown-1").iter().all(|write| write.contains("nodes")), "its pods stay");
+    second.stop().await;
+    stage.end_except(&[judge::Rule::NotTooEarly], "a person ends the drain");
 }
 
 /// A drain under way, of one replica, on whose Node somebody makes this change. The Node as it is two seconds later.

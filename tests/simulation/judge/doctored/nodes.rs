@@ -191,9 +191,10 @@ async fn a_node_that_is_not_put_back_as_it_was_is_seen() {
     breaks(&judge(&later), "its taint was left behind without a record");
     let is_patch = |r: &&Request| r.client == US && r.verb == "patch" && r.resource == "nodes";
     let patch = later.requests.iter().rfind(is_patch).unwrap().clone();
-    // It tries to write the record back, and is ended 5 s later.
+    // It tries to write the record back, and is ended 15 s later.
     let tried = |is_disturbed: bool, by: &str| {
         let mut tried = later.clone();
+        tried.ends = vec![(US.to_owned(), evidence.ended + s(15))];
         let at = evidence.ended;
         tried.requests.push(Request { at, answered: None, ended: None, status: 0, is_disturbed, ..patch.clone() });
         let (by, what, object) = (by.to_owned(), "patch nodes".to_owned(), patch.name.clone());

@@ -1,0 +1,154 @@
+//! A Node that shows no record, although this leader may hold one of it. `record/deleted.rs` decides what follows.
+
+use std::sync::Arc;
+
+use tracing::{info, warn};
+
+use super::Foreman;
+use crate::{
+    cluster::{About, EventNote, EventReason, Severity},
+    domain::{InstanceId, Node, NodeName, OwedHook},
+    observe::RecordEvent,
+    record::{self, HeldRecord, MissingRecord, OnDeletion, OnMissingRecord, Record},
+};
+
+impl Foreman {
+    /// A Node that shows no record.
+    pub(super) fn unrecorded(&mut self, node: &Arc<Node>, instance: Option<&InstanceId>) {
+        self.damaged.remove(&node.name);
+        self.update(node);
+        if !node.has_our_taint() {
+            // `record::bring_back` writes nothing on a Node without the taint.
+            self.being_restored.remove(&node.uid);
+        }
+        let missing = MissingRecord {
+            held: self.held_record(node, instance),
+            has_taint: node.has_our_taint(),
+            is_managed: self.term.manages(node),
+            is_being_restored: self.being_restored.contains(&node.uid),
+        };
+        match missing.decide() {
+            OnMissingRecord::EndDrain => {
+                let why = if missing.has_taint {
+                    "its record is gone, and Sundown does not manage it"
+                } else {
+                    "neither its record nor the taint is there"
+                };
+                self.begin_doubted(node);
+                self.ended_elsewhere(&node.name, why);
+            }
+            OnMissingRecord::CountDeletion => self.record_deleted(node),
+            OnMissingRecord::WriteBack => {
+                if let Some((record, _)) = instance.and_then(|instance| self.ghosts.remove(instance)) {
+                    self.write_back(node, record);
+                }
+            }
+            OnMissingRecord::Register => self.register(node, instance),
+            OnMissingRecord::ReportLost => self.report_lost_record(node),
+            OnMissingRecord::Nothing => {}
+        }
+    }
+
+    fn held_record(&self, node: &Node, instance: Option<&InstanceId>) -> HeldRecord {
+        if let Some(course) = self.courses.get(&node.name) {
+            return HeldRecord::Drain { is_pending: course.drain.is_some() || self.still_owes(course) };
+        }
+        if self.doubted.get(&node.name).is_some_and(|doubted| doubted.node.uid == node.uid) && self.term.selects(node) {
+            return HeldRecord::Doubted;
+        }
+        let held = instance.and_then(|instance| Some((instance, &self.ghosts.get(instance)?.0)));
+        held.map_or(HeldRecord::None, |(instance, record)| HeldRecord::OfInstance { is_valid: record::reregister(node, instance, record).is_some() })
+    }
+
+    /// The lifecycle actions of a record that a person deleted while nobody led, if this leader is going to write that record back, or into
+    /// the fresh record of the next interruption.
+    pub(super) fn owed_by_deleted_record(&self, node: &Node) -> Vec<OwedHook> {
+        let Some(gone) = self.term.departed.of(&node.uid).filter(|_| self.term.manages(node)) else { return Vec::new() };
+        let is_being_restored = self.being_restored.contains(&node.uid) || self.ghosts.contains_key(&gone.instance);
+        if self.takeover.confirmed.is_listed() && node.record().is_none() && !is_being_restored {
+            return Vec::new();
+        }
+        self.term.owed(&gone.record, &gone.instance)
+    }
+
+    /// The Node shows an open record: the one that was written back, or a fresh one.
+    pub(super) fn record_seen(&mut self, node: &Node) {
+        self.being_restored.remove(&node.uid);
+        if let Some(course) = self.courses.get_mut(&node.name) {
+            course.deletion.seen();
+        }
+        if let Some(doubted) = self.doubted.get_mut(&node.name) {
+            doubted.deletion.seen();
+        }
+    }
+
+    /// A person has deleted the record and left the taint.
+    fn record_deleted(&mut self, node: &Arc<Node>) {
+        let of_drain = self.courses.get_mut(&node.name).map(|course| (&mut course.deletion, &course.record));
+        let of_doubted = self.doubted.get_mut(&node.name).map(|doubted| (&mut doubted.deletion, &doubted.record));
+        let Some((deletion, record)) = of_drain.or(of_doubted) else { return };
+        match deletion.deleted() {
+            OnDeletion::WriteBack => {
+                let record = record.clone();
+                self.write_back(node, record);
+            }
+            OnDeletion::EndDrain => {
+                self.begin_doubted(node);
+                self.end_by_hand(node, "Somebody deleted the record of the node again: its drain ends as if it were released.");
+            }
+            OnDeletion::Nothing => {}
+        }
+    }
+
+    /// The record of a doubted Node is not coming back: its drain begins, only to end at once and to complete what the record owes.
+    fn begin_doubted(&mut self, node: &Arc<Node>) {
+        if self.courses.contains_key(&node.name) {
+            return;
+        }
+        let Some(doubted) = self.take_doubted(node) else { return };
+        self.begin(node, &doubted.instance, doubted.record);
+        if let Some(course) = self.courses.get_mut(&node.name) {
+            course.deletion = doubted.deletion;
+        }
+    }
+
+    fn write_back(&mut self, node: &Arc<Node>, record: Record) {
+        self.being_restored.insert(node.uid.clone());
+        self.tell_restored(
+            &node.name,
+            "The record was deleted by hand during the drain and is written back once. To end the drain use `sundown release`, or delete the record \
+             again.",
+        );
+        self.write(node, "write the record back", move |node| record::bring_back(node, &record));
+    }
+
+    /// The instance registered again: its new Node gets the record, the cordon and the taint.
+    fn register(&mut self, node: &Arc<Node>, instance: Option<&InstanceId>) {
+        let Some((instance, (record, _))) = instance.and_then(|instance| self.ghosts.remove_entry(instance)) else { return };
+        info!(node = %node.name, instance = %instance, "The instance registered again: its record is written again.");
+        self.term.metrics.record(RecordEvent::Restored);
+        self.write(node, "write the record of a re-registered node", move |node| record::reregister(node, &instance, &record));
+    }
+
+    /// Sundown's taint without a record: this leader does not know what the Node was like before, so it does not put it back.
+    fn report_lost_record(&self, node: &Arc<Node>) {
+        if self.term.first_said(&format!("{} lost its record", node.uid)) {
+            self.term.metrics.record(RecordEvent::Damaged);
+            warn!(
+                node = %node.name, is_release_asked = node.released_by_hand(),
+                "The node has the taint of Sundown and no record. Sundown does not drain it, and does not put it back if its release is asked \
+                 for. See operations.md, \"A node stays cordoned\"."
+            );
+        }
+    }
+
+    pub(super) fn tell_restored(&self, node: &NodeName, message: &str) {
+        self.term.note(EventNote {
+            about: About::Node(node.clone()),
+            severity: Severity::Warning,
+            reason: EventReason::RecordRestored,
+            message: message.to_owned(),
+        });
+        self.term.metrics.record(RecordEvent::Restored);
+    }
+}
