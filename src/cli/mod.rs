@@ -1,6 +1,5 @@
 //! The commands: one file each.
 
-mod brake;
 mod check;
 mod completions;
 mod enroll;
@@ -8,6 +7,7 @@ mod from_nth;
 mod man;
 mod page;
 mod paint;
+mod pause;
 mod people;
 mod run;
 mod send_test;
@@ -46,11 +46,11 @@ enum Command {
     /// Show what is being drained, until when, and what holds it. Reads the cluster only
     Status(status::StatusArgs),
     /// Hold all drains: no evictions, no force. Interruptions are still accepted, heartbeats go on
-    Pause(brake::PauseArgs),
+    Pause(pause::PauseArgs),
     /// Let the drains go on
-    Resume(brake::PauseArgs),
+    Resume(pause::PauseArgs),
     /// End the drain of one node and complete what it owes
-    Release(brake::ReleaseArgs),
+    Release(pause::ReleaseArgs),
     /// Read the settings of aws-node-termination-handler and print ours, what differs, and what has no counterpart
     FromNth(from_nth::FromNthArgs),
     /// Tell what a trial (`run --dry-run --trial`) has recorded: what came, what would have been done, how soon
@@ -81,9 +81,9 @@ pub fn main() -> ExitCode {
         Command::Enroll(args) => enroll::main(&args),
         Command::SendTest(args) => send_test::main(&args),
         Command::Status(args) => status::main(&args),
-        Command::Pause(args) => brake::pause(args, true),
-        Command::Resume(args) => brake::pause(args, false),
-        Command::Release(args) => brake::release(&args),
+        Command::Pause(args) => pause::pause(args, true),
+        Command::Resume(args) => pause::pause(args, false),
+        Command::Release(args) => pause::release(&args),
         Command::FromNth(args) => from_nth::main(&args),
         Command::TrialReport(args) => trial_report::main(&args),
         Command::Completions(args) => completions::main(&args, whole_command()),
@@ -114,7 +114,7 @@ fn is_asked_wrongly(error: &anyhow::Error) -> bool {
         || error.is::<crate::observe::webhook::Unusable>()
         || error.is::<crate::observe::traces::Unusable>()
         || matches!(error.downcast_ref(), Some(crate::controller::NotATrialQueue::HasDeadLetters(_)))
-        || error.is::<brake::NothingToRelease>()
+        || error.is::<pause::NothingToRelease>()
         || error.is::<from_nth::BadInput>()
         || error.is::<man::NoSuchCommand>()
         || error.is::<simulate::ScenarioError>()

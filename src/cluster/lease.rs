@@ -382,7 +382,7 @@ impl Keeper {
         self.step(answer.input);
     }
 
-    /// The annotation that pauses all drains goes with its Lease, but who deletes a Lease has not said `resume`: the brake stays on, and
+    /// The annotation that pauses all drains goes with its Lease, but who deletes a Lease has not said `resume`: the drains stay paused, and
     /// is written again with the Lease.
     fn missing(&mut self) {
         if self.last.take().is_some() && self.is_paused() {

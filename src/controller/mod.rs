@@ -2,7 +2,7 @@
 //!
 //! - `service`: the one function that a run and a simulation call; leadership comes and goes in it. `upkeep`: what goes on whoever leads.
 //! - `intake`: from the queues to the desk. `desk`, `case`: from a message to a decision. `accept`: the PATCH.
-//! - `foreman`: all drains and the dispatcher. `hooks`: heartbeats and completions. `release`: the end of a drain.
+//! - `foreman`: all drains and the dispatcher. `hooks`: heartbeats and completions. `release`: the end of a drain. `node_writer`: writes of a Node that must succeed in the end.
 //!   `departed`: what a Node owed that went while nobody led. `dead_letters`: how deep those queues are.
 //! - `outlets`: where else it is told what happens: `trial`, `notices`. `places`: where a node is, for figures.
 
@@ -19,6 +19,7 @@ mod foreman;
 mod hook_claims;
 mod hooks;
 pub mod intake;
+mod node_writer;
 mod notices;
 mod outlets;
 mod places;

@@ -11,14 +11,15 @@ use super::{
     foreman::{Course, Word},
     hook_claims,
     hooks::{Completion, Source},
+    node_writer::{self, NodeWrite, patch_node, read_node},
 };
 use crate::{
     cluster::{About, EventNote, EventReason, Problem, Severity},
-    domain::{InstanceId, Moment, Node, NodeName, OwedHook, Taken, seconds},
+    domain::{InstanceId, Moment, Node, NodeName, OwedHook, Taken},
     drain::Outcome,
     observe::RecordEvent,
     record::{self, After, Record, Released, Standing},
-    runtime::{Backoff, Clock},
+    runtime::Clock,
 };
 
 /// What a release works with; the Node itself is read anew.
@@ -242,11 +243,11 @@ impl Release {
 
     /// Writes the end into the record. What has joined meanwhile and owes another hook is completed first.
     async fn write(&mut self) -> Written {
-        let mut backoff = Backoff::up_to(seconds(10));
+        let mut backoff = node_writer::pauses();
         let mut fresh = match self.term.nodes.get(&self.name) {
             Some(node) => Some((*node).clone()),
             // Accepted past the index, which does not have it yet.
-            None => self.read().await,
+            None => read_node(&self.term, &self.name).await,
         };
         loop {
             let Some(node) = fresh.filter(|n| n.uid == self.uid) else { return Written::NodeGone };
@@ -286,7 +287,7 @@ impl Release {
                     if !self.put_back && !more.is_empty() {
                         drop(gate);
                         self.complete(more, &record).await;
-                        fresh = self.read().await;
+                        fresh = read_node(&self.term, &self.name).await;
                         continue;
                     }
                     let back = self.put_back || (self.by_hand && !owed_any);
@@ -312,19 +313,8 @@ impl Release {
                         backoff.pause(&self.term.random)
                     };
                     tokio::time::sleep(pause).await;
-                    fresh = self.read().await;
+                    fresh = read_node(&self.term, &self.name).await;
                 }
-            }
-        }
-    }
-
-    /// The Node past the index; while the API server cannot answer, asks on.
-    async fn read(&self) -> Option<Node> {
-        let mut backoff = Backoff::up_to(seconds(10));
-        loop {
-            match self.term.nodes.fetch(&self.name).await {
-                Ok(node) => return node,
-                Err(_) => tokio::time::sleep(backoff.pause(&self.term.random)).await,
             }
         }
     }
@@ -338,36 +328,11 @@ pub(super) fn put_back(term: &Term, node: Arc<Node>, after: After) {
 
 /// `held`: the record for a Node that has none that can be read.
 pub(super) async fn put_back_now(term: &Term, node: &Node, held: Option<&Record>, after: &After) {
-    let mut backoff = Backoff::up_to(seconds(10));
-    let (mut node, judged) = (node.clone(), node.record().map(str::to_owned));
+    let judged = node.record().map(str::to_owned);
     // A new record, written by an accept meanwhile, is not ours to take away.
-    while node.record() == judged.as_deref() {
-        let Some(patch) = record::restore(&node, held, after) else { return };
-        let result = {
-            let _gate = term.gate(&node.name).await;
-            term.nodes.patch(&node.name, &patch).await
-        };
-        match result {
-            Ok(_) => {
-                term.metrics.record(RecordEvent::PutBack);
-                info!(node = %node.name, "What was still ours on the node is put back.");
-                return;
-            }
-            Err(error) if error.problem == Problem::NotFound => return,
-            Err(error) => {
-                let pause = if error.problem == Problem::Conflict {
-                    backoff.pause_after_conflict(&term.random)
-                } else {
-                    warn!(node = %node.name, %error, "Cannot put the node back yet; trying again.");
-                    backoff.pause(&term.random)
-                };
-                tokio::time::sleep(pause).await;
-            }
-        }
-        match term.nodes.fetch(&node.name).await {
-            Ok(Some(fresh)) if fresh.uid == node.uid => node = fresh,
-            Ok(_) => return,
-            Err(_) => tokio::time::sleep(backoff.pause(&term.random)).await,
-        }
+    let body = |node: &Node| record::restore(node, held, after).filter(|_| node.record() == judged.as_deref());
+    if patch_node(term, node.clone(), "put the node back", body).await == NodeWrite::Patched {
+        term.metrics.record(RecordEvent::PutBack);
+        info!(node = %node.name, "What was still ours on the node is put back.");
     }
 }

@@ -324,7 +324,7 @@ impl Leading {
             standing.nodes.restart_watch();
             standing.budgets.restart_watch();
             standing.confirmation.set(Err("the unschedulable nodes are not listed yet".to_owned()));
-            // Before anything is taken up: a brake that was on before this term holds from its first moment.
+            // Before anything is taken up: a pause that began before this term holds from its first moment.
             term.tell(foreman::Word::PausedAll(*keeper.paused().borrow()));
             term.spawn(foreman::work(term.clone(), words, foreman_loop));
             term.spawn(follow_pause(term.clone(), keeper.paused()));

@@ -108,14 +108,14 @@ pub enum DispatchInput {
     Budget(Budget),
     /// A disruption budget was deleted.
     BudgetGone(BudgetKey),
-    /// The brake of one node is on or off; said after its drain was closed, it must be said again to the next one.
+    /// The drain of one node is paused or resumed; said after its drain was closed, it must be said again to the next one.
     Paused {
         /// The node.
         node: NodeName,
         /// On.
         paused: bool,
     },
-    /// The brake of all is on or off. The drains are told as well, each by [`Input::Paused`](super::Input::Paused): they neither force
+    /// All drains are paused or resumed. The drains are told as well, each by [`Input::Paused`](super::Input::Paused): they neither force
     /// nor end by their deadline then.
     PausedAll(bool),
     /// An interruption was received and is not decided yet.

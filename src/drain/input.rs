@@ -86,9 +86,9 @@ pub enum Input {
     },
     /// What rules from now on.
     Limits(Limits),
-    /// The brake: no new evictions, no force. The deadline stands, but neither forces nor ends; an empty node still ends.
+    /// The drain is paused: no new evictions, no force. The deadline stands, but neither forces nor ends; an empty node still ends.
     Paused,
-    /// The brake is off. That is a take-up, so the limits are computed anew (a deadline that passed meanwhile is void).
+    /// The pause is over. That is a take-up, so the limits are computed anew (a deadline that passed meanwhile is void).
     Resumed(Limits),
     /// What became of the node or its instance.
     Node(NodeCondition),

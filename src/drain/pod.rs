@@ -100,7 +100,7 @@ impl Tally {
 pub(super) struct Rules {
     pub(super) limits: Limits,
     pub(super) settings: Settings,
-    /// The brake is on, or the drain is over.
+    /// The drain is paused or over.
     pub(super) still: bool,
     /// Nothing that counts is left but our own pod.
     pub(super) own_may_go: bool,

@@ -27,7 +27,7 @@ pub enum Phase {
     Listing,
     /// Pods are being evicted or waited for.
     Draining,
-    /// The brake is on.
+    /// The drain is paused.
     Paused,
     /// It is over.
     Ended,

@@ -113,7 +113,7 @@ async fn command(stage: &Stage, args: &[&str]) {
     assert_eq!(said.code, Some(0), "{args:?}: {}", said.err);
 }
 
-/// Everything that Sundown ever calls: evictions, a pod that is forced past its budget, a DaemonSet, the brake, an Event that is told twice.
+/// Everything that Sundown ever calls: evictions, a pod that is forced past its budget, a DaemonSet, a pause, an Event that is told twice.
 async fn everything(stage: &Stage) {
     let instances = stage.group(3).await;
     let agent = json!({

@@ -75,7 +75,7 @@ reasons! {
     /// An interruption was taken on.
     InterruptionAccepted [Normal, Warning] [Node]
         "An interruption was accepted, or joined to the one that the node has: what AWS sent. The node is cordoned, and its drain begins. `Normal` of a terminate hook, `Warning` of what leaves less time."
-        => "Nothing. If the node should not go: [pause or release its drain](operations.md#the-brake).";
+        => "Nothing. If the node should not go: [pause or release its drain](operations.md#pausing-drains).";
     /// A test event came.
     TestReceived [Normal] [Node]
         "A test event for its instance came. The message reports what would be done were it real; nothing was."
@@ -99,7 +99,7 @@ reasons! {
     /// A drain is paused.
     Paused [Warning] [Node]
         "The drain of the node is paused, by the annotation of the node or of the Lease."
-        => "To go on: [`sundown resume`](operations.md#the-brake).";
+        => "To go on: [`sundown resume`](operations.md#pausing-drains).";
     /// A drain goes on after a pause.
     Resumed [Normal] [Node]
         "The pause of the node's drain has ended; its deadline counts from then."
@@ -123,7 +123,7 @@ reasons! {
     /// Somebody uncordoned a node that is being drained.
     Uncordoned [Warning] [Node]
         "Somebody uncordoned the node during its drain. The taint still keeps new pods away, and the drain goes on."
-        => "To end the drain: [`sundown release`](operations.md#the-brake).";
+        => "To end the drain: [`sundown release`](operations.md#pausing-drains).";
     /// A node that is being drained is not ours any more.
     NoLongerManaged [Warning] [Node]
         "During its drain the node was told to be left alone, or `--node-selector` ceased to take it: the drain ends as if it were released, and what it owes is completed."
@@ -179,7 +179,7 @@ reasons! {
     /// A record was written back.
     RecordRestored [Warning] [Node]
         "The record was deleted by hand during a drain and is written back, once; or the one that replaced it lacked a hook that is owed, which was written into it."
-        => "To end a drain use [`sundown release`](operations.md#the-brake). To delete the record again ends it too.";
+        => "To end a drain use [`sundown release`](operations.md#pausing-drains). To delete the record again ends it too.";
 }
 
 /// The page `docs/events.md`.

@@ -284,7 +284,7 @@ impl Foreman {
         if over {
             self.step(&node.name, Input::Node(drain::NodeCondition::InstanceOver));
         }
-        self.brake(&node.name);
+        self.follow_pause(&node.name);
         self.prove_stale(&node.name);
     }
 

@@ -31,7 +31,7 @@ impl Foreman {
     }
 
     /// Pauses or resumes the drain of one node. It is paused by the annotation of the Node, or by that of the Lease for all drains.
-    pub(super) fn brake(&mut self, name: &NodeName) {
+    pub(super) fn follow_pause(&mut self, name: &NodeName) {
         let all = self.paused;
         let Some(course) = self.courses.get_mut(name) else { return };
         let alone = course.node.paused();
@@ -74,7 +74,7 @@ impl Foreman {
         self.dispatch(DispatchInput::PausedAll(paused));
         let names: Vec<_> = self.courses.keys().cloned().collect();
         for name in names {
-            self.brake(&name);
+            self.follow_pause(&name);
         }
     }
 

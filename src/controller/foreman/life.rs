@@ -6,13 +6,12 @@ use tracing::{info, warn};
 
 use super::{Foreman, told::named};
 use crate::{
-    cluster::{About, EventNote, EventReason, Problem, Severity},
-    controller::{departed::Departure, notices, release},
+    cluster::{About, EventNote, EventReason, Severity},
+    controller::{departed::Departure, node_writer::patch_node, notices, release},
     domain::{InstanceId, Node, NodeName, OwedHook, seconds},
     drain::{Input, NodeCondition, Outcome},
     observe::RecordEvent,
     record::{self, Doubt, RecordDeletion, Standing, Trust, VoidReason},
-    runtime::Backoff,
 };
 
 /// How long the record of a vanished Node is remembered, in case its instance registers again.
@@ -88,7 +87,7 @@ impl Foreman {
             Standing::Void { record, why } => self.void(node, &record, why),
             Standing::Doubtful { record, why } => self.doubtful(node, instance, record, why),
         }
-        self.brake(name);
+        self.follow_pause(name);
         self.watch_hands(node);
     }
 
@@ -127,30 +126,9 @@ impl Foreman {
     /// Patches a Node, trying until that is done, or `body` has nothing to write any more, or the Node is gone: until then the record is
     /// in memory only, and what it owes would be forgotten with this process.
     pub(super) fn write(&self, node: &Arc<Node>, what: &'static str, body: impl Fn(&Node) -> Option<serde_json::Value> + Send + Sync + 'static) {
-        let (term, mut node) = (self.term.clone(), (**node).clone());
+        let (term, node) = (self.term.clone(), (**node).clone());
         self.term.spawn(async move {
-            let mut backoff = Backoff::up_to(seconds(5));
-            loop {
-                let Some(patch) = body(&node) else { return };
-                let result = {
-                    let _gate = term.gate(&node.name).await;
-                    term.nodes.patch(&node.name, &patch).await
-                };
-                match result {
-                    Ok(_) => return,
-                    Err(error) if error.problem == Problem::NotFound => return,
-                    Err(error) if error.problem == Problem::Conflict => tokio::time::sleep(backoff.pause_after_conflict(&term.random)).await,
-                    Err(error) => {
-                        warn!(node = %node.name, %error, what, "A patch of the node failed; trying again.");
-                        tokio::time::sleep(backoff.pause(&term.random)).await;
-                    }
-                }
-                match term.nodes.fetch(&node.name).await {
-                    Ok(Some(fresh)) if fresh.uid == node.uid => node = fresh,
-                    Ok(_) => return,
-                    Err(_) => tokio::time::sleep(backoff.pause(&term.random)).await,
-                }
-            }
+            patch_node(&term, node, what, body).await;
         });
     }
 

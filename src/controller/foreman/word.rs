@@ -63,7 +63,7 @@ pub(in crate::controller) enum Word {
         /// The answer.
         state: drain::DaemonSetState,
     },
-    /// The brake of all drains is on or off.
+    /// All drains are paused or resumed.
     PausedAll(bool),
     /// A doubtful record was looked into: it counts, or it does not.
     Doubt {

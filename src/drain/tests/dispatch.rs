@@ -145,7 +145,7 @@ fn a_burst_is_let_go_together_and_deletes_do_not_wait_for_it() {
 }
 
 #[test]
-fn the_brake_holds_one_node_or_all_deletes_included() {
+fn a_pause_holds_one_node_or_all_deletes_included() {
     let mut b = Bench::new();
     b.step(at(0), DispatchInput::Paused { node: "n1".into(), paused: true });
     assert!(b.want(at(0), "n1", pod("a")).is_empty());

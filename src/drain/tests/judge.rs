@@ -187,7 +187,7 @@ impl Judge {
         assert!(!stays_with_its_daemon_set(pod, orphaned), "{pod:?} is its DaemonSet's");
         let goes_already = pod.deletion.is_some() || self.answered.contains(&pod.uid);
         assert!(goes_already || !self.left_alone.contains(&pod.uid), "{pod:?} has come back again and again");
-        assert!(!self.paused.contains(node) && !self.paused_all, "the brake is on");
+        assert!(!self.paused.contains(node) && !self.paused_all, "the drain is paused");
         self.in_flight += 1;
         assert!(self.in_flight <= if matches!(order, Order::Delete { .. }) { 40 } else { 32 });
         let limits = self.limits[node];

@@ -354,7 +354,7 @@ fn our_own_fault_is_told_at_once_and_the_pod_deleted_at_its_time() {
 }
 
 #[test]
-fn the_brake_stops_evictions_force_and_the_deadline_but_not_the_end_of_an_empty_node() {
+fn a_pause_stops_evictions_force_and_the_deadline_but_not_the_end_of_an_empty_node() {
     let mut d = drain(limits(110));
     d.step(at(0), Input::Listed(vec![pod("a"), Pod { deletion: Some(at(900)), ..pod("b") }]));
     d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: refused_by_budget() });

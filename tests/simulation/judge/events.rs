@@ -72,8 +72,8 @@ const ROWS: &[Row] = &[
     ("Evicted", NORMAL, POD, |j, e, at| j.removed(e, at).any(|(f, _)| !matches!(f, Fact::Deleted { .. }))),
     ("ShortenedGrace", WARNING, POD, |j, e, at| j.removed(e, at).any(|(_, is_short)| is_short)),
     ("Blocked", WARNING, BOTH, |j, e, at| j.is_held_up(e, at)),
-    ("Paused", WARNING, NODE, |j, e, at| j.was_braked(&e.name, true, at)),
-    ("Resumed", NORMAL, NODE, |j, e, at| j.was_braked(&e.name, false, at)),
+    ("Paused", WARNING, NODE, |j, e, at| j.was_paused(&e.name, true, at)),
+    ("Resumed", NORMAL, NODE, |j, e, at| j.was_paused(&e.name, false, at)),
     ("HookKeptOpen", NORMAL, NODE, |j, e, at| j.actions_of(&e.name).any(|a| a.beats.iter().any(|b| *b <= at + SECOND))),
     ("Forced", WARNING, BOTH, |j, e, at| j.removed(e, at).any(|(f, _)| matches!(f, Fact::Deleted { .. }))),
     ("OrphanedDaemonSetPod", WARNING, NODE, |_, _, _| true),
@@ -274,8 +274,8 @@ impl Judge<'_> {
         self.story.there(node, look).into_iter().filter(move |life| !self.story.came_back(life, look) || self.was_asked(life, at))
     }
 
-    /// The brake of the node or of all drains was set (or released) before.
-    fn was_braked(&self, node: &str, set: bool, at: Moment) -> bool {
+    /// The drain of the node or all drains were paused (or resumed) before.
+    fn was_paused(&self, node: &str, set: bool, at: Moment) -> bool {
         let of_all = |e: &Entry| e.at <= at + SECOND && matches!(e.fact, Fact::PausedAll { paused, .. } if paused == set);
         let of_node = |(from, to): &(Moment, Moment)| if set { *from <= at + SECOND } else { *to <= at + SECOND };
         self.evidence.entries.iter().any(of_all) || self.story.pauses(node).iter().any(of_node)

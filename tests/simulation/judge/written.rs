@@ -277,22 +277,30 @@ impl<'a> Reader<'a> {
         times.iter().copied().min_by_key(off).unwrap_or(came_in)
     }
 
-    /// When the PATCH came in that had its effect then: one that was answered then, after its effect. Of several (another one was held until
-    /// then) it is the one whose time is nearest to the release that the page tells, or the first. Where there is none, its answer was late or
-    /// lost, and it had its effect as it came in.
+    /// When the PATCH came in that had its effect then: one that came in or was answered then. Of several (another one was held until then, or
+    /// its answer was) it is the one whose time is nearest to the last accept or release that the page tells, or the first. Where there is none,
+    /// its answer was late or lost, and it had its effect as it came in.
     fn came_in(&mut self, page: &Writing<'_>) -> Moment {
         let ahead = self.ahead(page.at);
         let is_of_page = |(key, _): &(&(&str, &str), _)| **key == (page.by, page.node);
         let Some((_, all)) = self.patches.iter_mut().find(is_of_page) else { return page.at };
-        let released = page.record.and_then(|record| record["released"]["at"].as_str()?.parse::<Moment>().ok());
-        let off = |r: &Request| released.map(|released| (r.at + ahead).duration_since(released).abs());
-        let effective = all.iter().enumerate().filter(|(_, r)| r.at <= page.at && r.status == 200 && r.answered == Some(page.at));
+        let says = page.record.and_then(last_time);
+        let off = |r: &Request| says.map(|says| (r.at + ahead).duration_since(says).abs());
+        let is_of_then = |r: &Request| r.at == page.at || r.answered == Some(page.at);
+        let effective = all.iter().enumerate().filter(|(_, r)| r.at <= page.at && r.status == 200 && is_of_then(r));
         let answered = effective.min_by_key(|(_, r)| off(r)).map(|(found, _)| found);
         match answered.or_else(|| all.iter().rposition(|r| r.at <= page.at)) {
             Some(found) => all.remove(found).at,
             None => page.at,
         }
     }
+}
+
+/// The last accept or release that a record tells.
+fn last_time(record: &Value) -> Option<Moment> {
+    let time = |value: &Value| value.as_str()?.parse::<Moment>().ok();
+    let accepted = record["interruptions"].as_array().into_iter().flatten().filter_map(|i| time(&i["accepted"]));
+    accepted.chain(time(&record["released"]["at"])).max()
 }
 
 impl Told {

@@ -38,7 +38,7 @@ async fn a_spot_notice_to_a_drain_that_is_paused_beyond_its_deadline_is_joined_a
     let sundown = stage.lead("sundown-0", &[]).await;
     let place = LeasePlace { namespace: "kube-system".to_owned(), name: "sundown".to_owned() };
     assert!(set_paused(stage.world.kube.client_as("person"), &place, true).await.unwrap());
-    stage.until(5, "the brake is noticed", || sundown.metric("paused") == 1.0).await;
+    stage.until(5, "the pause is noticed", || sundown.metric("paused") == 1.0).await;
     stage.world.aws.terminate(&instance, true);
     stage.pass(3_700).await;
     stage.spot_warning(&instance, "spot-1");

@@ -1,8 +1,7 @@
-//! What stands while drains go on: heartbeats, completions, deadlines, leadership, the brake; and what AWS does to all of it.
+//! What stands while drains go on: heartbeats, completions, deadlines, leadership, pauses; and what AWS does to all of it.
 
 mod actions;
 mod beats;
-mod brake;
 mod bursts;
 mod clocks;
 mod clouds;
@@ -11,6 +10,7 @@ mod deadlines;
 mod joining;
 mod leaders;
 mod pace;
+mod pausing;
 mod processes;
 mod records;
 mod returned;

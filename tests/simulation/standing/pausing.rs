@@ -1,4 +1,4 @@
-//! The brake, and the release of one node: what people do with kubectl alone.
+//! Pausing drains, and the release of one node: what people do with kubectl alone.
 
 use sundown::{
     cluster::lease::{LeasePlace, set_paused},
@@ -15,7 +15,7 @@ const PAUSE: &str = "sundown.dev/pause";
 const RELEASE: &str = "sundown.dev/release";
 const IGNORE: &str = "sundown.dev/ignore";
 
-async fn brake(stage: &Stage, on: bool) {
+async fn pause(stage: &Stage, on: bool) {
     let place = LeasePlace { namespace: "kube-system".to_owned(), name: "sundown".to_owned() };
     assert!(set_paused(stage.world.kube.client_as("person"), &place, on).await.unwrap());
 }
@@ -34,8 +34,8 @@ async fn paused_everything_is_accepted_and_beaten_and_nothing_is_evicted() {
     stage.blocked_pod(&hooked[1], "blocked", 30);
     stage.slow_pod(&spot, "spot", 20);
     let sundown = stage.lead("sundown-0", &["--drain-timeout", "5m"]).await;
-    brake(&stage, true).await;
-    stage.until(5, "the brake is noticed", || sundown.metric("paused") == 1.0).await;
+    pause(&stage, true).await;
+    stage.until(5, "the pause is noticed", || sundown.metric("paused") == 1.0).await;
     hooked.iter().for_each(|i| stage.world.aws.terminate(i, true));
     stage.spot_warning(&spot, "spot-1");
     stage.until(5, "all are cordoned", || hooked.iter().chain([&spot]).all(|i| stage.is_cordoned(i))).await;
@@ -53,7 +53,7 @@ async fn paused_everything_is_accepted_and_beaten_and_nothing_is_evicted() {
         assert!(gaps(&action).iter().all(|g| *g <= 30.5), "beats go on: {:?}", gaps(&action));
         assert_eq!(sundown.drain(&stage.name_of(instance)).unwrap().ends_at, ends);
     }
-    brake(&stage, false).await;
+    pause(&stage, false).await;
     stage.until(5, "the drains go on", || stage.removals().len() >= 2).await;
     assert_eq!(sundown.metric("paused"), 0.0);
     // A take-up: deadlines that were over are void. The spot pod goes with its own grace, the blocked one is not forced at once.
@@ -91,13 +91,13 @@ async fn one_node_can_be_paused_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_brake_holds_through_a_change_of_leaders() {
+async fn a_pause_lasts_through_a_change_of_leaders() {
     let stage = Stage::new(1_303);
     let instance = stage.group(1, 60).remove(0);
     stage.slow_pod(&instance, "slow", 10);
     let first = stage.lead("sundown-0", &[]).await;
     let second = stage.start("sundown-1", &[]);
-    brake(&stage, true).await;
+    pause(&stage, true).await;
     stage.pass(3).await;
     stage.world.aws.terminate(&instance, true);
     stage.pass(20).await;
@@ -107,7 +107,7 @@ async fn the_brake_holds_through_a_change_of_leaders() {
     assert_eq!(stage.removals(), []);
     assert_eq!(second.metric("paused"), 1.0);
     assert!(gaps(&stage.action(&instance)).iter().all(|g| *g < 60.0));
-    brake(&stage, false).await;
+    pause(&stage, false).await;
     stage.until(30, "it goes on", || stage.is_over(&instance)).await;
     stage.all_completed_once();
     second.stop().await;
@@ -317,13 +317,13 @@ async fn an_open_record_of_a_node_that_was_never_ours_is_not_touched_at_a_take_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn deleting_the_lease_does_not_lift_the_brake() {
+async fn deleting_the_lease_does_not_end_the_pause() {
     let stage = Stage::new(1_311);
     let instance = stage.group(2, 300).remove(0);
     stage.slow_pod(&instance, "slow", 10);
     let first = stage.lead("sundown-0", &[]).await;
     let second = stage.start("sundown-1", &[]);
-    brake(&stage, true).await;
+    pause(&stage, true).await;
     stage.pass(5).await;
     stage.world.aws.terminate(&instance, true);
     stage.pass(10).await;
@@ -343,7 +343,7 @@ async fn deleting_the_lease_does_not_lift_the_brake() {
     }
     stage.until(20, "the standby leads", || second.metrics.leads()).await;
     assert_eq!(second.metric("paused"), 1.0);
-    brake(&stage, false).await;
+    pause(&stage, false).await;
     stage.until(60, "it goes on", || stage.is_over(&instance)).await;
     stage.all_completed_once();
     second.stop().await;
@@ -369,8 +369,8 @@ async fn a_pause_and_its_end_are_told_on_the_node_which_is_not_called_draining_m
     stage.until(5, "one is cordoned", || stage.is_cordoned(&hooked[0])).await;
     stage.pass(5).await;
     assert_eq!(told(&stage, &hooked[0], "Paused"), []);
-    brake(&stage, true).await;
-    stage.until(5, "the brake is noticed", || sundown.metric("paused") == 1.0).await;
+    pause(&stage, true).await;
+    stage.until(5, "the pause is noticed", || sundown.metric("paused") == 1.0).await;
     stage.world.aws.terminate(&hooked[1], true);
     stage.until(5, "the other is cordoned", || stage.is_cordoned(&hooked[1])).await;
     stage.pass(5).await;
@@ -380,7 +380,7 @@ async fn a_pause_and_its_end_are_told_on_the_node_which_is_not_called_draining_m
     }
     let accepted = |n: usize| told(&stage, &hooked[n], "InterruptionAccepted").remove(0).0;
     assert!(accepted(0).ends_with("cordoned, draining") && accepted(1).ends_with("its drain waits, because it is paused"), "{}", accepted(1));
-    brake(&stage, false).await;
+    pause(&stage, false).await;
     stage.until(5, "the end of the pause is told", || hooked[..2].iter().all(|i| told(&stage, i, "Resumed").len() == 1)).await;
     stage.annotate(&hooked[0], PAUSE, Some("true"));
     stage.until(5, "the pause of one is told", || told(&stage, &hooked[0], "Paused").len() == 2).await;
