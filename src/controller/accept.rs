@@ -30,6 +30,16 @@ pub(super) enum Accepted {
     Full,
 }
 
+impl Accepted {
+    /// The same interruption was accepted for another Node too, which claims the same instance. What an open record of either owes goes on.
+    pub(super) const fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Repeat { open: false }, Self::New | Self::Joined | Self::Repeat { open: true }) => other,
+            _ => self,
+        }
+    }
+}
+
 /// What earlier tries to take one interruption on have taught.
 #[derive(Debug, Default)]
 pub(super) struct Tries {
@@ -289,6 +299,26 @@ impl Outlook {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_several_nodes_that_claim_an_instance_one_with_an_open_record_counts() {
+        use Accepted::{Full, Joined, New, Repeat};
+        let (open, over) = (Repeat { open: true }, Repeat { open: false });
+        for (one, other, expected) in [
+            // The drain of the one had ended, and the other one is to be drained now.
+            (over, New, New),
+            (over, Joined, Joined),
+            (over, open, open),
+            (over, over, over),
+            (over, Full, over),
+            (open, New, open),
+            (New, over, New),
+            (Joined, over, Joined),
+            (Full, Joined, Full),
+        ] {
+            assert_eq!(one.and(other), expected, "{one:?} and {other:?}");
+        }
+    }
 
     #[test]
     fn draining_is_said_only_of_a_node_that_is_drained() {

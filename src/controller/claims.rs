@@ -37,17 +37,17 @@ pub(super) async fn accept(
         term.tell(Word::Claimed { instance: verdict.instance.clone(), nodes });
     }
     // A Node that cannot be written, which its own kubelet can bring about, keeps no other Node from being accepted.
-    let accepted = accept::accept(term, interruption, verdict, happened, sent, tries).await;
-    let mut are_all_accepted = true;
+    let mut accepted = accept::accept(term, interruption, verdict, happened, sent, tries).await;
     for node in others {
         if matches!(verdict.others, OtherClaims::Cordon(_)) {
             Box::pin(cordon(term, node)).await;
         } else {
             let verdict = triage::Accept { node: node.clone(), others: OtherClaims::None, ..verdict.clone() };
-            are_all_accepted &= accept::accept(term, interruption, &verdict, happened, sent, tries).await.is_some();
+            let other = accept::accept(term, interruption, &verdict, happened, sent, tries).await;
+            accepted = accepted.zip(other).map(|(one, other)| one.and(other));
         }
     }
-    accepted.filter(|_| are_all_accepted)
+    accepted
 }
 
 fn warn_of(term: &Term, verdict: &triage::Accept) {

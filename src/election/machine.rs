@@ -31,7 +31,8 @@ pub struct Machine {
     lead: Option<Lead>,
     /// The lease is held, and renewed, until the last writes are over.
     closing: Option<Closing>,
-    /// The last term ended by its renew deadline, and nothing was seen since that speaks of another holder.
+    /// The last term ended by its renew deadline, or the process yields and the API server has not confirmed that. Nothing was seen since
+    /// that speaks of another holder.
     is_stranded: bool,
 }
 
@@ -132,7 +133,8 @@ impl Machine {
 
     /// As far as this process knows, no other process leads, but it may not write. It may go on with
     /// what two processes can do at once without harm (heartbeats). Either it lost its lease only
-    /// because it could not renew it in time, and has not seen another holder since, or it is closing.
+    /// because it could not renew it in time, and has not seen another holder since, or it is closing, or it yields and the Lease names
+    /// this process until its write is accepted.
     #[must_use]
     pub const fn is_stranded(&self) -> bool {
         self.is_stranded || self.is_closing()
@@ -347,6 +349,8 @@ impl Machine {
     fn end_closing(&mut self) {
         if let Some(Closing { then, .. }) = self.closing.take() {
             self.lead = None;
+            // Until the API server accepts the write that gives the Lease up, no other process is known to lead.
+            self.is_stranded = true;
             self.give_up(then);
         }
     }

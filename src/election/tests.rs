@@ -332,9 +332,10 @@ fn while_the_last_writes_are_under_way_the_lease_is_renewed_and_nothing_may_be_w
         assert_eq!(bench.step(3.0, ends.clone()), [], "it is closing already");
         let release = bench.step(3.5, Input::WritesOver);
         assert_eq!(drafted(&release).1.holder, None);
-        assert!(!bench.machine.is_closing() && !bench.machine.is_stranded());
+        assert_eq!((bench.machine.is_closing(), bench.machine.is_stranded()), (false, ends != Input::Stop));
         assert_eq!(bench.machine.holds_until(), None);
         let stopped = bench.accept(3.6, &release);
+        assert!(!bench.machine.is_stranded(), "another process may lead now");
         assert_eq!(stopped == [Effect::Stopped], ends == Input::Stop, "{stopped:?}");
     }
 }
@@ -379,6 +380,33 @@ fn a_lease_that_is_lost_while_the_last_writes_are_under_way_is_not_bid_for_again
     yielding.step(2.0, Input::Tick);
     yielding.step(10.0, Input::Tick);
     assert!(yielding.machine.is_stranded(), "it is not known that anybody else leads");
+}
+
+#[test]
+fn heartbeats_of_a_process_that_yields_go_on_until_the_lease_is_given_up() {
+    let yielding = || {
+        let mut bench = Bench::leading();
+        bench.step(1.0, Input::Yield(seconds(5)));
+        let release = bench.step(1.0, Input::WritesOver);
+        assert_eq!(drafted(&release).1.holder, None);
+        bench.step(1.1, Input::WriteFailed);
+        assert!(bench.machine.is_stranded() && bench.machine.may_write_until().is_none());
+        assert_eq!(bench.step(3.0, Input::Tick), [Effect::Get], "what became of the write must be known");
+        bench
+    };
+    let mut refused = yielding();
+    let release = refused.step(3.1, Input::Observed(lease("101", "me", 0.0)));
+    assert!(refused.machine.is_stranded(), "the lease names nobody else");
+    refused.accept(3.2, &release);
+    assert!(!refused.machine.is_stranded());
+
+    let mut taken = yielding();
+    taken.step(3.1, Input::Observed(lease("200", "other", 3.0)));
+    assert!(!taken.machine.is_stranded());
+
+    let mut stopping = yielding();
+    stopping.step(3.1, Input::Stop);
+    assert!(!stopping.machine.is_stranded());
 }
 
 #[test]

@@ -15,7 +15,6 @@
     reason = "tests: a panic is how they fail, and they run in real time"
 )]
 
-mod braking;
 mod checking;
 mod draining;
 mod empty_root;
@@ -27,6 +26,7 @@ mod flags;
 mod leading;
 mod leaving_nth;
 mod notifying;
+mod pausing;
 mod probing;
 mod process;
 mod scraping;

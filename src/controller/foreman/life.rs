@@ -32,7 +32,7 @@ impl Foreman {
         if self.buried.contains(&node.uid) {
             return;
         }
-        let held = self.courses.get(&node.name).map(|course| Arc::clone(&course.node));
+        let held = self.held(&node.name).cloned();
         let trust = self.takeover.confirmed.trust(node, held.as_deref());
         if trust == Trust::Confirmed {
             return self.see_confirmed(node);
@@ -43,6 +43,12 @@ impl Foreman {
         if trust == Trust::Unconfirmed {
             self.read(node);
         }
+    }
+
+    /// The Node as its drain, or else its doubted record, last saw it.
+    pub(super) fn held(&self, name: &NodeName) -> Option<&Arc<Node>> {
+        let of_drain = self.courses.get(name).map(|course| &course.node);
+        of_drain.or_else(|| self.doubted.get(name).map(|doubted| &doubted.node))
     }
 
     /// A Node as it is now: whatever its record says is acted on.
@@ -213,8 +219,11 @@ impl Foreman {
 
     /// Auto Scaling has answered whether a hook of the doubted record is open.
     pub(super) fn doubt_settled(&mut self, name: &NodeName, uid: &str, counts: bool) {
-        // If the index has just removed the Node, the event of its deletion follows: it completes what the doubted record owes.
-        let Some(node) = self.term.nodes.get(name).filter(|n| n.uid == uid) else { return };
+        let Some(doubted) = self.doubted.get(name).filter(|doubted| doubted.node.uid == uid) else { return };
+        // The LIST of a new leader can show a Node minutes before the index does. If the index has just removed the Node, the event of its
+        // deletion follows: it completes what the record owes.
+        let shown = self.term.nodes.get(name).filter(|shown| shown.uid == uid && !shown.is_older_than(&doubted.node));
+        let node = shown.unwrap_or_else(|| Arc::clone(&doubted.node));
         if counts {
             self.trusted.insert((node.uid.clone(), node.boot_id.clone().unwrap_or_default()));
             self.see(&node);

@@ -220,7 +220,7 @@ impl Foreman {
         if let Some(node) = node {
             self.takeover.confirmed.read(node);
             // An answer that is older than what the drain has seen since would show a deleted record once more.
-            let is_outdated = self.courses.get(name).is_some_and(|course| course.node.uid == node.uid && node.is_older_than(&course.node));
+            let is_outdated = self.held(name).is_some_and(|held| node.is_older_than(held));
             if !is_outdated {
                 self.see_confirmed(node);
             }

@@ -44,11 +44,13 @@ impl Drain {
     /// An order was answered, or its answer was lost.
     pub(super) fn was_answered(&mut self, order: &Order, answer: &ApiAnswer, class: Class) {
         let may_have_taken_effect = may_have_taken_effect(answer);
+        // The API server asks no budget about a pod that terminates: a refusal by one proves that no earlier eviction had an effect.
+        let is_refused_by_budget = matches!(class, Class::Budget | Class::BudgetLagging { .. } | Class::BudgetBroken | Class::TwoBudgets);
         if let Order::Evict { uid, .. } = order
-            && may_have_taken_effect
+            && (may_have_taken_effect || is_refused_by_budget)
             && let Some(entry) = self.pods.get_mut(uid)
         {
-            entry.eviction_lost = true;
+            entry.eviction_lost = may_have_taken_effect;
         }
         let Some(unanswered) = self.unanswered.get_mut(order.uid()) else { return };
         if may_have_taken_effect {

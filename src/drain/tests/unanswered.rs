@@ -85,3 +85,13 @@ fn a_delete_by_force_after_an_eviction_that_had_no_effect_is_told_without_an_ans
         assert_eq!(told, [false, true], "{refusal:?}");
     }
 }
+
+#[test]
+fn a_budget_that_refuses_proves_that_an_earlier_eviction_had_no_effect() {
+    let mut d = drain(limits(110));
+    d.step(at(0), Input::Listed(vec![pod("a"), pod("b")]));
+    d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: answer(0, "", "") });
+    d.step(at(2), Input::Answer { order: evict("a", Some(30)), answer: refused_by_budget() });
+    assert_eq!(d.order(&uid("a"), at(80), true), Some(delete("a", 30)));
+    assert_eq!([lost(), gone()].map(|input| is_forced(&d.step(at(81), input))), [false, true]);
+}

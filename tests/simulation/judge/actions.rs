@@ -9,7 +9,7 @@ use sundown::{
 
 use super::{
     Judge, ON_ITS_WAY, SLACK,
-    excuses::{COMPLETIONS, HEARTBEATS, MESSAGES, REMOVE_PODS, SEE_BUDGETS, SEE_NODES, SEE_PODS, Scope, WRITE_NODES},
+    excuses::{COMPLETIONS, HEARTBEATS, LIST_NODES, MESSAGES, REMOVE_PODS, SEE_BUDGETS, SEE_NODES, SEE_PODS, Scope, WRITE_NODES},
     in_time::WELL_AGAIN,
     is_us,
     leaders::{Gap, Why},
@@ -83,7 +83,7 @@ impl Judge<'_> {
         let is_accepted = self.story.told(instance, due).iter().any(|t| t.is_of(action));
         let beaten = self.beaten_until(action, end);
         let unknown = self.evidence.nodes.get(&action.instance).and_then(|n| self.unknown_from(n, end));
-        let until = unknown.map_or(beaten, |from| beaten.min(from));
+        let until = [unknown, self.unlisted_from(end)].into_iter().flatten().fold(beaten, Ord::min);
         let is_known = !action.beats.is_empty() || self.story.told(instance, end).iter().any(|t| t.is_of(action));
         // Nobody ever knew of it: somebody had to find it out at any time since it began.
         let (calm, enough) = if is_known {
@@ -111,6 +111,16 @@ impl Judge<'_> {
     fn unknown_from(&self, node: &str, until: Moment) -> Option<Moment> {
         let lost = self.story.records_lost(node, until).into_iter();
         lost.filter_map(|lost| self.leaders.passed_over(&self.story.witnesses(lost, until), lost, until)).min()
+    }
+
+    /// From when on a process leads that has not been able to list the Nodes since it leads, where no process that lives has ever listed them:
+    /// nobody knows the records.
+    fn unlisted_from(&self, end: Moment) -> Option<Moment> {
+        let leader = self.leaders.at(end)?.process?;
+        let since = self.leaders.leads_since(leader, end)?;
+        let lists = Scope { needs: &[LIST_NODES], of: None, process: Some(leader), without_leader: None };
+        let fails = self.longest_clear(lists, since, end) <= SLACK;
+        (fails && self.story.knew_nodes(end, end).is_empty()).then_some(since)
     }
 
     /// A process that lost its Lease goes on with the heartbeats for as long as a drain may take from when it came to owe them, and then

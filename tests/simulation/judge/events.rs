@@ -77,7 +77,7 @@ const ROWS: &[Row] = &[
     ("HookKeptOpen", NORMAL, NODE, |j, e, at| j.actions_of(&e.name).any(|a| a.beats.iter().any(|b| *b <= at + SECOND))),
     ("Forced", WARNING, BOTH, |j, e, at| j.removed(e, at).any(|(f, _)| matches!(f, Fact::Deleted { .. }))),
     ("OrphanedDaemonSetPod", WARNING, NODE, |_, _, _| true),
-    ("PodsComeBack", WARNING, NODE, |j, e, at| j.removed(e, at).filter(|(f, _)| !is_intercepted(f)).count() >= 3),
+    ("PodsComeBack", WARNING, NODE, |j, e, at| j.removed(e, at).filter(|(f, _)| !is_intercepted(f)).count() >= 3 || j.was_flooded(e, at)),
     ("Uncordoned", WARNING, NODE, |j, e, at| j.uncordoned(&e.name).iter().any(|a| *a <= at + SECOND) || j.has_made_up_record(&e.name, at)),
     ("NoLongerManaged", WARNING, NODE, |j, e, at| j.was_changed_by_others(&e.name, at)),
     ("InterruptionDisproved", NORMAL, NODE, |j, e, at| j.has_record_that(&e.name, at, |r| r.contains("\"stale\":true"))),
@@ -172,9 +172,9 @@ impl Judge<'_> {
             expected.extend(completed.filter_map(|a| Some((a.end.as_ref()?.at, "LifecycleCompleted", node.as_str(), ""))));
         }
         for (at, reason, name, uid) in expected {
-            let other = if reason == "LifecycleCompleted" { self.drained_in_place_of(name, at) } else { None };
-            let name = other.as_deref().unwrap_or(name);
-            let is_it = |e: &Event| e.reason == reason && e.name == name && (uid.is_empty() || e.uid == uid);
+            let others = if reason == "LifecycleCompleted" { self.drained_in_place_of(name, at) } else { Vec::new() };
+            let name = others.first().map_or(name, String::as_str);
+            let is_it = |e: &Event| e.reason == reason && (e.name == name || others.contains(&e.name)) && (uid.is_empty() || e.uid == uid);
             let written = evidence.events.iter().filter(|e| is_it(e)).any(|e| e.first <= at + LATE && e.last + SECOND + SECOND >= at);
             // A completion whose answer was lost is told as an action that was over already.
             let needs: &[_] = if reason == "LifecycleCompleted" { &[EVENTS, SEE_NODES, COMPLETIONS] } else { &[EVENTS, SEE_NODES] };
@@ -308,14 +308,19 @@ impl Judge<'_> {
         looks.into_iter().chain(went).any(|look| self.story.left(node, look).is_empty())
     }
 
-    /// The Node that was drained for an action that was completed then, in place of the instance's own Node, whose kubelet was silent: another
-    /// one that claims the instance.
-    fn drained_in_place_of(&self, node: &str, at: Moment) -> Option<String> {
-        let action = self.actions_of(node).find(|a| is_completed(a) && a.end.as_ref().is_some_and(|end| end.at == at))?;
+    /// The Nodes that were drained for an action that was completed then, in place of the instance's own Node: others that claim the
+    /// instance. The kubelet of the own Node was silent, or the own Node is left alone and EC2 cannot say any more whose the instance was.
+    fn drained_in_place_of(&self, node: &str, at: Moment) -> Vec<String> {
+        let mut of_it = self.actions_of(node);
+        let Some(action) = of_it.find(|a| is_completed(a) && a.end.as_ref().is_some_and(|end| end.at == at)) else { return Vec::new() };
+        let is_left_alone = || {
+            let is_gone = self.story.is_terminated(&action.instance, at) && is_claimed_twice(&self.writes, node, at, at);
+            is_gone && self.looks_like_ours(&action.group, &action.instance, at)
+        };
         let tells = |page: &&Page| page.at <= at && page.told.iter().any(|told| told.is_of(action));
         let drained: Vec<&str> = self.story.pages_of(&action.instance).filter(tells).map(|page| page.node.as_str()).collect();
-        let other = drained.first().filter(|_| !drained.contains(&node) && self.is_passed_over(node, at));
-        other.map(|other| (*other).to_owned())
+        let is_another = !drained.contains(&node) && (self.is_passed_over(node, at) || is_left_alone());
+        drained.into_iter().filter(|_| is_another).map(str::to_owned).collect()
     }
 
     fn was_drained(&self, node: &str, at: Moment) -> bool {
@@ -329,6 +334,12 @@ impl Judge<'_> {
     /// A person wrote a hook into its record that never was: no action of it is open, and the Node may never have been cordoned.
     fn has_made_up_record(&self, node: &str, at: Moment) -> bool {
         self.story.hand(node, "record made up", at + SECOND)
+    }
+
+    /// A person made its record up, so it may not be cordoned: pods of one owner came from other nodes, and none had to be evicted before.
+    fn was_flooded(&self, event: &Event, at: Moment) -> bool {
+        let of_it = || self.story.pods.values().filter(|life| life.pod.node == event.name && life.bound <= at + SECOND);
+        self.has_made_up_record(&event.name, at) && of_it().any(|life| self.story.came_back(life, at + SECOND))
     }
 
     fn actions_of<'s>(&'s self, node: &'s str) -> impl Iterator<Item = &'s ActionReport> + 's {

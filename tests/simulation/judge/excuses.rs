@@ -16,6 +16,8 @@ pub type Needs = &'static [&'static str];
 pub const MESSAGES: Needs = &["sqs:*", "ec2:*", "autoscaling:Describe*"];
 /// To know what is on Nodes.
 pub const SEE_NODES: Needs = &["watch nodes", "list nodes", "get nodes"];
+/// To know Nodes that the process has not seen before.
+pub const LIST_NODES: Needs = &["list nodes"];
 pub const WRITE_NODES: Needs = &["patch nodes", "get nodes"];
 /// To know what runs on a node.
 pub const SEE_PODS: Needs = &["watch pods", "list pods", "get daemonsets", "list daemonsets"];

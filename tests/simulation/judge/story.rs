@@ -391,13 +391,18 @@ impl<'a> Story<'a> {
 
     /// The processes that could see what was lost then, and lived on. To see it, a process must have listed the Nodes before.
     pub fn witnesses(&self, lost: Moment, until: Moment) -> BTreeSet<&str> {
+        self.knew_nodes(lost, until).into_iter().filter(|process| !self.is_blind(process, lost)).collect()
+    }
+
+    /// The processes that had listed the Nodes before that moment, and lived on.
+    pub fn knew_nodes(&self, before: Moment, until: Moment) -> BTreeSet<&str> {
         let lives = self.evidence.lives.iter().enumerate();
         // A process is named by its replica and by how many have started before it.
         let on: Vec<String> =
             lives.filter(|(_, (.., end))| end.is_none_or(|e| e >= until)).map(|(i, (replica, ..))| format!("sundown-{replica}-{}", i + 1)).collect();
         let lists = self.evidence.requests.iter().filter(|r| (r.verb.as_str(), r.resource.as_str(), r.status) == ("list", "nodes", 200));
-        let in_time = lists.filter(|r| !r.is_disturbed && on.contains(&r.client) && r.answered.is_some_and(|answered| answered < lost));
-        in_time.map(|r| r.client.as_str()).filter(|process| !self.is_blind(process, lost)).collect()
+        let in_time = lists.filter(|r| !r.is_disturbed && on.contains(&r.client) && r.answered.is_some_and(|answered| answered < before));
+        in_time.map(|r| r.client.as_str()).collect()
     }
 
     /// The watch of Nodes of this process had gone silent before, and the process had not opened or listed them anew since.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use sundown::sim::{
     aws::{Fault as AwsFault, FaultRule, How},
-    kube::{Fact, Fault, Match, PodShape, PodSpec, Rule},
+    kube::{Fact, Fault, Match, NodeSpec, PodShape, PodSpec, Rule},
 };
 
 use super::{hook, leaders::follow, s};
@@ -115,6 +115,33 @@ async fn a_node_that_was_accepted_in_the_blind_minute_of_a_standby_is_drained_al
     first.kill();
     follow(&stage, 17, &second).await;
     stage.until(1, "its pod is evicted", || stage.removals().iter().any(|r| r.0 == "web")).await;
+    second.stop().await;
+    stage.end();
+}
+
+/// The machine registers, is to be terminated and boots while the standby's watch of Nodes is dead: only the LIST of its term shows the
+/// Node, and the index does not show it when Auto Scaling has answered.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_booted_is_drained_although_the_index_does_not_show_it_when_its_hook_is_proved_open() {
+    let stage = Stage::new(1416);
+    let instance = stage.group_without_nodes("hooked", 1, 86_400, &[hook("drain", 300)]).remove(0);
+    let (first, second) = two(&stage).await;
+    silence(&stage);
+    stage.world.kube.inject(Rule::always(Match::of("watch", "nodes").from("sundown-1"), Fault::Hang));
+    stage.world.kube.inject(Rule::always(Match::evictions().from("sundown-0"), Fault::Hang));
+    stage.world.kube.add_node(&NodeSpec::named("late").instance(instance.clone()));
+    stage.world.kube.add_pod(&PodSpec::on("late", "shop", "web"));
+    stage.pass(2).await;
+    stage.world.aws.terminate(&instance, true);
+    let is_cordoned = || stage.world.kube.object("nodes", "", "late").unwrap()["spec"]["unschedulable"] == true;
+    stage.until(5, "it is accepted", || stage.in_queue() == 0 && is_cordoned()).await;
+    first.kill();
+    stage.world.kube.reboot("late");
+    follow(&stage, 17, &second).await;
+    stage.until(5, "its pod is evicted", || stage.removals().iter().any(|r| r.0 == "web")).await;
+    stage.until(90, "its action is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    assert_eq!(second.metric("hooks_owed"), 0.0);
     second.stop().await;
     stage.end();
 }

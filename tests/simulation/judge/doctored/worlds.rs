@@ -70,6 +70,40 @@ async fn a_hook_that_times_out_is_excused_by_the_end_of_its_node_that_nobody_saw
     breaks(&with(&|e| held(e, true)), excused);
 }
 
+/// A new leader knows the records from its first LIST of Nodes.
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_times_out_is_excused_by_a_new_leader_that_could_never_list_the_nodes() {
+    const TIMED_OUT: &str = "timed out (60s)";
+    let mut evidence = hooked().await;
+    let at = evidence.actions[0].started + s(60);
+    longer(&mut evidence, at + s(60));
+    evidence.actions[0].end = Some(ActionEnd { at, verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() });
+    // The process that accepted it is killed, and another one takes the Lease.
+    let since = accepted(&evidence) + s(3);
+    let next = || "sundown-1-2".to_owned();
+    evidence.requests.iter_mut().filter(|r| r.resource == "leases" && r.is_write() && r.at >= since).for_each(|r| r.client = next());
+    insert(&mut evidence, since, "sundown-1-2", Fact::LeaseHeld { lease: "sundown".to_owned(), holder: "sundown-1-2_1".to_owned() });
+    evidence.lives = vec![(0, evidence.begun, Some(since)), (1, evidence.begun, None)];
+    breaks(&judge(&evidence), TIMED_OUT);
+    let failing = |until: Moment| {
+        let mut evidence = evidence.clone();
+        let (by, what, object) = (next(), "list nodes".to_owned(), String::new());
+        evidence.disturbances.push(Disturbance { at: since, until: Some(until), by, what, object, is_silent: false });
+        evidence
+    };
+    keeps(&judge(&failing(at)), TIMED_OUT, "it could not know the record");
+    breaks(&judge(&failing(at - s(40))), TIMED_OUT);
+    let listed = evidence.requests.iter().position(|r| (r.verb.as_str(), r.resource.as_str()) == ("list", "nodes")).unwrap();
+    let mut knows = failing(at);
+    knows.requests[listed].client = next();
+    breaks(&judge(&knows), TIMED_OUT);
+    let mut standby = failing(at);
+    standby.requests[listed].client = "sundown-0-1".to_owned();
+    keeps(&judge(&standby), TIMED_OUT, "the process that knew the record is gone");
+    standby.lives[0].2 = None;
+    breaks(&judge(&standby), TIMED_OUT);
+}
+
 /// A process that cannot renew the Lease goes on with its heartbeats, until the drain would have been over.
 #[tokio::test(start_paused = true)]
 async fn a_hook_that_times_out_while_nobody_leads_is_excused_only_after_the_time_for_its_drain() {
