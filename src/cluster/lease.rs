@@ -20,6 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 use self::calls::{Answer, Calls};
 use self::writes::UnderWay;
 pub use self::{
+    calls::{LeaseCall, OnCall, Verb},
     find::{LeaseSearch, find_lease},
     pause::{LeaseError, set_paused},
     writes::{WriteGuard, WritePermit},
@@ -55,65 +56,6 @@ pub enum Leadership {
         holder: Option<String>,
     },
 }
-
-/// What is done with the Lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verb {
-    /// An uncached read.
-    Get,
-    /// The first write.
-    Create,
-    /// Any other write.
-    Replace,
-    /// Looking on.
-    Watch,
-}
-
-impl Verb {
-    /// All of them, for initialising metrics.
-    pub const ALL: [Self; 4] = [Self::Get, Self::Create, Self::Replace, Self::Watch];
-
-    /// Its word in labels.
-    #[must_use]
-    pub const fn action(self) -> &'static str {
-        match self {
-            Self::Get => "get_lease",
-            Self::Create => "create_lease",
-            Self::Replace => "replace_lease",
-            Self::Watch => "watch_lease",
-        }
-    }
-
-    /// In an error, after "cannot".
-    pub(super) const fn words(self) -> &'static str {
-        match self {
-            Self::Get => "read the Lease",
-            Self::Create => "create the Lease",
-            Self::Replace => "write the Lease",
-            Self::Watch => "watch the Lease",
-        }
-    }
-}
-
-/// One call on the Lease, for metrics.
-#[derive(Debug, Clone, Copy)]
-pub struct LeaseCall {
-    /// What was done.
-    pub verb: Verb,
-    /// `ok`, `conflict`, `not_found`, `unauthorized`, `forbidden`, `overload`, `server`, `unreachable` or `timeout`; of a watch also `failed`.
-    pub outcome: &'static str,
-    /// How long it took; of a watch, how long it lived.
-    pub took: Duration,
-}
-
-impl LeaseCall {
-    /// Every word of `outcome`, for initialising metrics.
-    pub const OUTCOMES: [&'static str; 10] =
-        ["ok", "conflict", "not_found", "unauthorized", "forbidden", "overload", "server", "unreachable", "timeout", "failed"];
-}
-
-/// Told of every call.
-pub type OnCall = Arc<dyn Fn(LeaseCall) + Send + Sync>;
 
 /// Told of every turn of a loop.
 pub type OnTurn = Box<dyn Fn() + Send + Sync>;

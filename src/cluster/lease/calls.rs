@@ -19,7 +19,7 @@ use kube::{
 };
 use tokio::{sync::watch, time::timeout};
 
-use super::{super::ClusterError, LeaseCall, LeasePlace, OnCall, Verb};
+use super::{super::ClusterError, LeasePlace};
 use crate::{
     domain::{LEASE_LABEL, LEASE_LABEL_VALUE, PAUSE, SETTINGS, seconds},
     election::{Draft, Input, Observed},
@@ -32,6 +32,65 @@ pub(super) const LIMIT: Duration = seconds(5);
 const WATCH_SECONDS: u32 = 290;
 /// …and one that shows nothing for longer is dead.
 const WATCH_LIMIT: Duration = seconds(300);
+
+/// What is done with the Lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// An uncached read.
+    Get,
+    /// The first write.
+    Create,
+    /// Any other write.
+    Replace,
+    /// Looking on.
+    Watch,
+}
+
+impl Verb {
+    /// All of them, for initialising metrics.
+    pub const ALL: [Self; 4] = [Self::Get, Self::Create, Self::Replace, Self::Watch];
+
+    /// Its word in labels.
+    #[must_use]
+    pub const fn action(self) -> &'static str {
+        match self {
+            Self::Get => "get_lease",
+            Self::Create => "create_lease",
+            Self::Replace => "replace_lease",
+            Self::Watch => "watch_lease",
+        }
+    }
+
+    /// In an error, after "cannot".
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Get => "read the Lease",
+            Self::Create => "create the Lease",
+            Self::Replace => "write the Lease",
+            Self::Watch => "watch the Lease",
+        }
+    }
+}
+
+/// One call on the Lease, for metrics.
+#[derive(Debug, Clone, Copy)]
+pub struct LeaseCall {
+    /// What was done.
+    pub verb: Verb,
+    /// `ok`, `conflict`, `not_found`, `unauthorized`, `forbidden`, `overload`, `server`, `unreachable` or `timeout`; of a watch also `failed`.
+    pub outcome: &'static str,
+    /// How long it took; of a watch, how long it lived.
+    pub took: Duration,
+}
+
+impl LeaseCall {
+    /// Every word of `outcome`, for initialising metrics.
+    pub const OUTCOMES: [&'static str; 10] =
+        ["ok", "conflict", "not_found", "unauthorized", "forbidden", "overload", "server", "unreachable", "timeout", "failed"];
+}
+
+/// Told of every call.
+pub type OnCall = Arc<dyn Fn(LeaseCall) + Send + Sync>;
 
 /// What a watch showed: a resourceVersion, or that the Lease is gone.
 #[derive(Debug, Clone)]

@@ -1,9 +1,5 @@
 use super::*;
 
-fn fresh(heartbeat: u64, global: u64) -> BeatSchedule {
-    BeatSchedule::new(at(0), received(0), 0.0, Some(described(heartbeat, global)))
-}
-
 #[test]
 fn c57_a_completion_ends_the_beats_early() {
     let mut s = fresh(3, 300);
@@ -189,112 +185,6 @@ fn a_thousand_hooks_that_came_together_do_not_beat_together() {
     }
 }
 
-fn turn(by: i64, firm: bool) -> Turn {
-    Turn { by: at_ms(by), firm, is_take_up: false }
-}
-
-/// When each of those who wait goes, in milliseconds after the start.
-fn let_go(pace: &mut Pace<u32>) -> Vec<(u32, i64)> {
-    let mut now = at(0);
-    let mut gone = Vec::new();
-    while let Some(next) = pace.next_at() {
-        now = now.max(next);
-        gone.push((pace.pop(now).unwrap(), now.as_millisecond() - at(0).as_millisecond()));
-    }
-    gone
-}
-
-#[test]
-fn those_who_wait_go_one_after_the_other_the_shortest_first() {
-    let mut pace = Pace::new(TAKE_UP_RATE);
-    (0..100).for_each(|n| pace.enter(turn(60_000 - 100 * i64::from(n), true), n));
-    let gone = let_go(&mut pace);
-    assert_eq!(gone.iter().take(3).collect::<Vec<_>>(), [&(99, 0), &(98, 50), &(97, 100)]);
-    assert_eq!(gone.last(), Some(&(0, 4_950)), "20 a second");
-    pace.enter(turn(0, true), 1);
-    pace.enter(turn(99_999, true), 2);
-    pace.retain(|who| *who != 1);
-    assert_eq!(pace.pop(at(100)), Some(2), "who gave up is not waited for");
-    assert_eq!((pace.next_at(), pace.pop(at(200))), (None, None));
-}
-
-#[test]
-fn the_pace_is_quickened_only_where_somebody_known_would_come_too_late() {
-    let mut pace = Pace::new(TAKE_UP_RATE);
-    (0..100).for_each(|n| pace.enter(turn(2_000, true), n));
-    let gone = let_go(&mut pace);
-    assert!(gone.iter().all(|(_, ms)| *ms <= 2_000), "{gone:?}");
-    assert!(gone.windows(2).all(|w| w[1].1 - w[0].1 >= 19), "evenly: {gone:?}");
-    let mut unknown = Pace::new(TAKE_UP_RATE);
-    (0..100).for_each(|n| unknown.enter(turn(0, false), n));
-    assert_eq!(let_go(&mut unknown).last(), Some(&(99, 4_950)));
-    // Ten that are known wait behind them, and overtake them when it is time.
-    (0..100).for_each(|n| unknown.enter(turn(100_000, false), n));
-    (100..110).for_each(|n| unknown.enter(turn(101_000, true), n));
-    let mut gone = Vec::new();
-    let mut now = at(100);
-    while let Some(next) = unknown.next_at() {
-        now = now.max(next);
-        gone.push((unknown.pop(now).unwrap(), now));
-    }
-    assert!(gone.iter().all(|(n, t)| *n < 100 || *t <= at(101)), "{gone:?}");
-    assert!(gone.windows(2).all(|w| w[1].1.since_or_zero(w[0].1) >= Duration::from_millis(44)), "{gone:?}");
-}
-
-#[test]
-fn who_has_least_time_left_has_the_first_turn() {
-    let of = |start, description: Option<u64>| BeatSchedule::new(at(0), start, 0.0, description.map(of_timeout)).turn();
-    let taken_over = Start::TakenOver { at: at(1000), unled: seconds(20) };
-    let by = |turn: Turn| (whole(turn.by), turn.firm, turn.is_take_up);
-    // Two thirds of the window are over at 200 s, three tries with their waits and as long a wait for the turn before.
-    assert_eq!(by(of(received(0), Some(300))), (161, true, false));
-    assert_eq!(by(of(received(80), Some(300))), (109, true, false));
-    assert_eq!(by(of(received(250), Some(300))), (256, true, false), "before the window ends");
-    assert_eq!(by(of(received(400), Some(300))), (460, true, false), "it is over, as far as we know");
-    assert_eq!(by(of(received(80), None)), (85, false, false));
-    assert_eq!(by(of(taken_over, None)), (1000, false, true), "first, until it is known");
-    assert_eq!(by(of(taken_over, Some(30))), (1002, true, true));
-    assert_eq!(by(of(taken_over, Some(60))), (1005, true, true));
-    assert_eq!(by(of(taken_over, Some(300))), (1080, true, true));
-}
-
-#[test]
-fn what_was_taken_over_lapses_as_if_nobody_had_beaten_it_since_the_last_leader_was_lost() {
-    let taken_over = |event| BeatSchedule::new(at(event), Start::TakenOver { at: at(0), unled: seconds(20) }, 0.0, Some(of_timeout(300)));
-    let mut s = taken_over(-9000);
-    assert_eq!(s.due(), Some(at(0)));
-    assert_eq!(s.window_end(), Some(at(130)), "an interval and twenty seconds ago at worst");
-    assert_eq!(s.lapses_at(), Some(at(90)), "it may have to wait for its turn");
-    s.sent(at(0));
-    s.failed(at(1));
-    assert_eq!((s.lapses_at(), s.window_end()), (Some(at(30)), Some(at(130))));
-    run(&mut s, at(1), at(2), Duration::ZERO, |_| Answer::Accepted);
-    assert_eq!(s.window_end(), Some(at(302)));
-
-    // Perhaps nobody ever could beat it: its window may be the first one still.
-    let mut young = taken_over(-250);
-    assert_eq!(young.window_end(), Some(at(130)));
-    young.sent(at(0));
-    young.refused(at(1));
-    assert_eq!((young.window_end(), young.facts(at(1)).lapse), (Some(at(50)), Some(at(50))));
-}
-
-#[test]
-fn who_leads_again_counts_on_the_last_heartbeat_that_it_knows_was_accepted() {
-    let taken_over = |event| BeatSchedule::new(at(event), Start::TakenOver { at: at(0), unled: seconds(20) }, 0.0, Some(of_timeout(120)));
-    for (mut s, window_end, lapse, why) in [
-        (taken_over(-105), 15, Some(at(15)), "it knows of none"),
-        (taken_over(-105).known_accepted(at(-49)), 71, None, "its own"),
-        (taken_over(-105).known_accepted(at(-200)), 15, Some(at(15)), "one from before the event"),
-        (taken_over(-9000).known_accepted(at(-700)), 40, Some(at(40)), "another leader kept the action open since"),
-    ] {
-        assert_eq!((s.due(), s.turn().is_take_up), (Some(at(0)), true), "{why}: the first one goes at once all the same");
-        s.sent(at(0));
-        s.failed(at(0));
-        assert_eq!((s.window_end(), s.facts(at(0)).lapse), (Some(at(window_end)), lapse), "{why}");
-    }
-}
-
 #[test]
 fn what_fails_together_is_not_tried_again_together() {
     let tries = |spread| {
@@ -333,73 +223,6 @@ fn a_proof_is_asked_for_at_once_and_no_faster_than_what_fails_is_tried_again() {
     assert_eq!(full.due(), None);
     full.hasten(at(20));
     assert_eq!(full.due_to_prove(), Some(at(20)), "also where it adds nothing");
-}
-
-#[test]
-fn what_comes_when_two_thirds_are_over_lapses_only_when_a_beat_was_tried() {
-    let late = || BeatSchedule::new(at(0), received(250), 0.0, Some(of_timeout(300)));
-    assert_eq!(late().facts(at(250)).lapse, None);
-    assert_eq!(late().facts(at(260)).lapse, Some(at(300)), "but not for ever");
-    let mut failing = late();
-    failing.sent(at(250));
-    failing.failed(at(251));
-    assert_eq!((failing.facts(at(251)).lapse, failing.counts().missed), (Some(at(300)), 1));
-    let mut saved = late();
-    saved.sent(at(250));
-    saved.accepted(at(251));
-    assert_eq!((saved.facts(at(251)).lapse, saved.counts().missed), (None, 0));
-}
-
-#[test]
-fn a_window_that_was_over_when_its_hook_was_described_sets_no_deadline() {
-    let after = |seen: Start, now: i64| {
-        let mut s = BeatSchedule::new(at(0), seen, 0.0, None);
-        s.sent(at(20));
-        s.failed(at(20));
-        s.described(at(now), of_timeout(60));
-        s.sent(at(now));
-        s.failed(at(now));
-        s
-    };
-    let taken_over = Start::TakenOver { at: at(5), unled: seconds(20) };
-    for (start, now, lapse, why) in [
-        (received(1), 39, None, "two thirds are not over"),
-        (received(1), 59, Some(at(60)), "it is ahead"),
-        (received(1), 60, None, "it is over"),
-        (received(1), 85, None, "it was over long before"),
-        (taken_over, 59, Some(at(60)), "taken over, and it is ahead"),
-        (taken_over, 85, None, "taken over, and it is over"),
-    ] {
-        assert_eq!(after(start, now).facts(at(now)).lapse, lapse, "{why}");
-    }
-    let mut s = after(received(1), 85);
-    s.sent(at(86));
-    s.failed(at(87));
-    assert_eq!(s.facts(at(200)).lapse, None, "a heartbeat that fails shows nothing");
-    s.sent(at(201));
-    s.accepted(at(202));
-    assert_eq!((s.facts(at(240)).lapse, s.facts(at(241)).lapse), (None, Some(at(261))), "the window of an accepted heartbeat counts");
-}
-
-#[test]
-fn when_a_hook_is_first_described_late_its_window_lapses_only_after_the_next_heartbeat_failed() {
-    let described = || {
-        let mut s = BeatSchedule::new(at(0), received(1), 0.0, None);
-        s.sent(at(57));
-        s.failed(at(57));
-        s.described(at(61), of_timeout(90));
-        s
-    };
-    assert_eq!(described().facts(at(61)).lapse, None, "AWS answers again");
-    assert_eq!((described().facts(at(70)).lapse, described().facts(at(71)).lapse), (None, Some(at(90))), "but not for ever");
-    let mut failing = described();
-    failing.sent(at(61));
-    failing.failed(at(62));
-    assert_eq!(failing.facts(at(62)).lapse, Some(at(90)));
-    let mut saved = described();
-    saved.sent(at(61));
-    saved.accepted(at(62));
-    assert_eq!((saved.facts(at(120)).lapse, saved.counts().missed), (None, 0));
 }
 
 #[test]
@@ -446,16 +269,4 @@ fn an_action_ends_by_its_global_timeout_unless_a_later_heartbeat_shows_that_its_
     s.sent(at(4002));
     s.accepted(at(4003));
     assert_eq!(s.ends_by(), at(7_000), "it was open when it came to us");
-}
-
-#[test]
-fn the_completion_with_the_least_time_left_has_the_first_turn() {
-    let turn = |heartbeat: u64| fresh(heartbeat, heartbeat * 100).completion_turn(at(10));
-    assert_eq!((turn(60).by, turn(300).by), (at(60), at(300)));
-    let late = fresh(60, 6_000).completion_turn(at(90));
-    assert_eq!((late.by, late.firm), (at(90), false), "nothing is left to be saved");
-    let mut beaten = fresh(60, 6_000);
-    beaten.sent(at(50));
-    beaten.accepted(at(50));
-    assert_eq!(beaten.completion_turn(at(51)).by, at(110));
 }

@@ -5,7 +5,9 @@ mod aws_time;
 mod beats;
 mod confirm;
 mod deadlines;
+mod pace;
 mod properties;
+mod windows;
 
 use std::time::Duration;
 
@@ -34,6 +36,11 @@ pub(super) fn whole(t: Moment) -> i64 {
 
 pub(super) fn described(heartbeat: u64, global: u64) -> HookDescription {
     HookDescription { hook: "drain".into(), heartbeat_timeout: seconds(heartbeat), global_timeout: seconds(global) }
+}
+
+/// The heartbeats of a hook whose event came at once and that is described already.
+pub(super) fn fresh(heartbeat: u64, global: u64) -> BeatSchedule {
+    BeatSchedule::new(at(0), received(0), 0.0, Some(described(heartbeat, global)))
 }
 
 /// A hook as AWS makes it: the global timeout follows from the heartbeat timeout.
