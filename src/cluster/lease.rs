@@ -10,7 +10,7 @@ mod pause;
 mod tests;
 mod writes;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use k8s_openapi::api::coordination::v1::Lease;

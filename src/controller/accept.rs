@@ -2,13 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
-use super::{context::Term, places};
+use super::{
+    context::Term,
+    report::{AcceptedInterruption, DrainEvent},
+};
 use crate::{
-    cluster::{About, EventNote, EventReason, Problem, Severity},
+    cluster::Problem,
     config::Exclusion,
-    domain::{InstanceId, Interruption, Kind, Moment, Node, NodeName, What, seconds},
+    domain::{InstanceId, Interruption, Moment, Node, NodeName, What, seconds},
     observe::{DrainEnd, RecordEvent},
     record::{self, AcceptOptions},
     triage,
@@ -221,30 +224,21 @@ fn early(term: &Term, interruption: &Interruption) -> bool {
 }
 
 fn done(term: &Term, interruption: &Interruption, verdict: &triage::Accept, node: &Node, happened: Moment, joins: bool) {
-    let now = term.clock.now();
-    let kind = interruption.kind();
-    let lag = now.since_or_zero(happened);
-    // A Node that joins after the event could not be written before: that is no delay of ours.
-    let possible_since = node.created.map_or(happened, |created| created.max(happened));
-    term.metrics.accepted_after(kind, now.since_or_zero(possible_since));
-    term.metrics.interrupted(kind.as_str(), &places::of(node, interruption.hook().map(|hook| hook.group.as_str())));
-    if !joins {
-        term.metrics.record(RecordEvent::Written);
-    }
     let over = verdict.state.is_some_and(crate::domain::InstanceState::is_over);
     let outlook = if joins && has_ended(term, node) { Outlook::Ended } else { Outlook::of(node, term.is_paused(), over) };
-    let says = outlook.words();
-    info!(node = %node.name, instance = %verdict.instance, kind = kind.as_str(), ?lag, joins, "Interruption accepted: {says}.");
-    term.note(EventNote {
-        about: About::Node(node.name.clone()),
-        severity: if kind == Kind::TerminateHook { Severity::Normal } else { Severity::Warning },
-        reason: EventReason::InterruptionAccepted,
-        message: format!("{} of {}: {}", kind.as_str(), verdict.instance, outlook.words()),
-    });
-    super::notices::accepted(term, interruption, node, &verdict.instance);
     // The index holds the PATCH's response already. Sharing it saves a copy of the Node for each drain.
     let indexed = term.nodes.get(&node.name).filter(|indexed| **indexed == *node);
     let node = indexed.unwrap_or_else(|| Arc::new(node.clone()));
+    let accepted = AcceptedInterruption {
+        interruption: interruption.clone(),
+        instance: verdict.instance.clone(),
+        node: Arc::clone(&node),
+        happened,
+        lag: term.clock.now().since_or_zero(happened),
+        joins,
+        follows: outlook.words(),
+    };
+    term.report(&node.name, DrainEvent::Accepted(Box::new(accepted)));
     term.tell(super::foreman::Word::Accepted { node, instance: verdict.instance.clone(), over });
 }
 

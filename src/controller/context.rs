@@ -17,6 +17,7 @@ use super::{
     departed::Departed,
     foreman::Word,
     hooks::{Granted, Hooks},
+    report::Told,
 };
 use crate::{
     aws::{Clients, Lookups},
@@ -113,6 +114,7 @@ pub(super) struct Term {
     pub(super) room: Arc<Mutex<LabelRoom>>,
     ends: Arc<Mutex<BTreeMap<NodeName, Moment>>>,
     said: Arc<Mutex<BTreeSet<String>>>,
+    pub(super) told: Told,
     paused: Arc<AtomicBool>,
     /// Bumped when a Node appears or the index changes its health: who waits for a Node looks again.
     pub(super) arrivals: watch::Sender<u64>,
@@ -146,6 +148,7 @@ impl Term {
             room: Arc::default(),
             ends: Arc::default(),
             said: Arc::default(),
+            told: Told::default(),
             paused: Arc::default(),
             arrivals: watch::Sender::new(0),
             standing,

@@ -4,7 +4,7 @@
 //! - `intake`: from the queues to the desk. `desk`, `case`: from a message to a decision. `accept`: the PATCH.
 //! - `foreman`: all drains and the dispatcher. `hooks`: heartbeats and completions. `release`: the end of a drain. `node_writer`: writes of a Node that must succeed in the end.
 //!   `departed`: what a Node owed that went while nobody led. `dead_letters`: how deep those queues are.
-//! - `outlets`: where else it is told what happens: `trial`, `notices`. `places`: where a node is, for figures.
+//! - `report`: what happens to drains becomes log lines, metrics, Events, notifications and traces. `outlets`: where else: `trial`, `notices`. `places`: where a node is, for figures.
 
 mod accept;
 mod board;
@@ -25,6 +25,7 @@ mod outlets;
 mod places;
 mod questions;
 mod release;
+mod report;
 mod returns;
 mod service;
 mod trial;

@@ -22,13 +22,14 @@ pub(super) enum NodeWrite {
 }
 
 /// Patches a Node, and tries again until one of the ends above. `body`: the patch for the Node as it is now, or `None` if nothing is to be
-/// written; it is asked again with the Node past the index after each failure. `what` is for the log: "put the node back".
-pub(super) async fn patch_node(term: &Term, mut node: Node, what: &'static str, body: impl Fn(&Node) -> Option<Value>) -> NodeWrite {
+/// written. It is asked while no other task of this process writes the Node: the wait for that can take half a minute. After each failure
+/// it is asked again with the Node past the index. `what` is for the log: "put the node back".
+pub(super) async fn patch_node(term: &Term, mut node: Node, what: &'static str, mut body: impl FnMut(&Node) -> Option<Value>) -> NodeWrite {
     let mut backoff = pauses();
     loop {
-        let Some(patch) = body(&node) else { return NodeWrite::Unneeded };
         let result = {
             let _gate = term.gate(&node.name).await;
+            let Some(patch) = body(&node) else { return NodeWrite::Unneeded };
             term.nodes.patch(&node.name, &patch).await
         };
         let pause = match result {
@@ -60,6 +61,6 @@ pub(super) async fn read_node(term: &Term, name: &NodeName) -> Option<Node> {
 }
 
 /// The pauses between tries of a write of a Node.
-pub(super) const fn pauses() -> Backoff {
+const fn pauses() -> Backoff {
     Backoff::up_to(seconds(10))
 }

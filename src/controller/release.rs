@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
-use tracing::{Instrument, info, warn};
+use tracing::Instrument;
 
 use super::{
     context::Term,
@@ -11,14 +11,13 @@ use super::{
     foreman::{Course, Word},
     hook_claims,
     hooks::{Completion, Source},
-    node_writer::{self, NodeWrite, patch_node, read_node},
+    node_writer::{NodeWrite, patch_node, read_node},
+    report::{DrainEvent, HookEnd},
 };
 use crate::{
-    cluster::{About, EventNote, EventReason, Problem, Severity},
     domain::{InstanceId, Moment, Node, NodeName, OwedHook, Taken},
     drain::Outcome,
-    observe::RecordEvent,
-    record::{self, After, Record, Released, Standing},
+    record::{self, After, EndReason, EndedDrain, OnEnd, Record, Released},
     runtime::Clock,
 };
 
@@ -41,14 +40,6 @@ struct Release {
     done: BTreeSet<OwedHook>,
     /// Lifecycle actions that drains of other Nodes of the instance owe too.
     shared: BTreeSet<OwedHook>,
-}
-
-/// What became of a hook that was to be completed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Served {
-    Ended(Completion),
-    /// It turned out to be somebody else's.
-    NotOurs,
 }
 
 /// What became of the writing.
@@ -153,7 +144,7 @@ pub(super) fn start(term: &Term, course: &Course, outcome: &Outcome, shared: BTr
             wait(clock, told).await;
             release.run().await;
         }
-        .instrument(course.span.clone()),
+        .instrument(term.drain_span(&course.node.name)),
     );
     Completing { due, owed }
 }
@@ -211,29 +202,23 @@ impl Release {
         let over = owed.iter().zip(&results).filter(|(_, result)| result.is_some()).map(|(owed, _)| owed.clone()).collect();
         self.term.tell(Word::HooksOver { node: self.name.clone(), uid: self.uid.clone(), hooks: over });
         for (owed, result) in owed.iter().zip(results) {
-            let (reason, text) = match result {
-                Some(Served::Ended(Completion::Accepted)) => (EventReason::LifecycleCompleted, "completed with CONTINUE"),
-                Some(Served::Ended(Completion::Gone)) => (EventReason::LifecycleOver, "was over already"),
-                Some(Served::NotOurs) => (EventReason::HookNotOurs, "is left to its owner: the group has a hook whose name starts with sundown"),
-                None => continue,
-            };
-            self.term.board.completed(&self.name, result == Some(Served::Ended(Completion::Accepted)));
-            self.term.note(EventNote {
-                about: About::Node(self.name.clone()),
-                severity: Severity::Normal,
-                reason,
-                message: format!("Lifecycle hook {} of {} {text}", owed.key.hook, owed.key.instance),
-            });
+            if let Some(end) = result {
+                self.term.report(&self.name, DrainEvent::HookServed(owed.clone(), end));
+            }
         }
     }
 
     /// `None`: the term ended. `unconfirmed`: whether it is ours is found out first.
-    async fn complete_one(&self, owed: &OwedHook, unconfirmed: bool) -> Option<Served> {
+    async fn complete_one(&self, owed: &OwedHook, unconfirmed: bool) -> Option<HookEnd> {
         if unconfirmed && !hook_claims::is_ours(&self.term, owed).await {
             self.term.hooks.forget(owed);
-            return Some(Served::NotOurs);
+            return Some(HookEnd::NotOurs);
         }
-        self.term.hooks.complete(owed, self.event_of(owed), Source::Record).await.map(Served::Ended)
+        let completion = self.term.hooks.complete(owed, self.event_of(owed), Source::Record).await?;
+        Some(match completion {
+            Completion::Accepted => HookEnd::Completed,
+            Completion::Gone => HookEnd::Over,
+        })
     }
 
     fn event_of(&self, owed: &OwedHook) -> Moment {
@@ -243,7 +228,6 @@ impl Release {
 
     /// Writes the end into the record. What has joined meanwhile and owes another hook is completed first.
     async fn write(&mut self) -> Written {
-        let mut backoff = node_writer::pauses();
         let mut fresh = match self.term.nodes.get(&self.name) {
             Some(node) => Some((*node).clone()),
             // Accepted past the index, which does not have it yet.
@@ -251,72 +235,48 @@ impl Release {
         };
         loop {
             let Some(node) = fresh.filter(|n| n.uid == self.uid) else { return Written::NodeGone };
-            // The machine may have booted since: the drain went on because the hook was proved open, so its end is written all the same.
-            let record = match record::standing(&node, Some(&self.instance)) {
-                Standing::Open(record) | Standing::Doubtful { record, .. } => Some(record),
-                // A person ended the drain by deleting its record. Every replica remembers the deletion, so without a record that says
-                // how the drain ended the next leader would write the open one back and drain on.
-                Standing::None if self.by_hand && !self.put_back && !self.done.is_empty() => None,
-                // Taken away by hand, or damaged: what was there before us only the drain knows.
-                Standing::None | Standing::Damaged(_) => {
-                    if self.put_back || (self.by_hand && self.done.is_empty()) {
-                        put_back_now(&self.term, &node, Some(&self.record), &After::Removed).await;
-                    }
+            let (mut last, mut on_end) = (node.clone(), OnEnd::Nothing);
+            let write = patch_node(&self.term, node, "write the release", |node| {
+                last = node.clone();
+                on_end = self.on_end(node);
+                if let OnEnd::Write { patch, .. } = &on_end { Some(patch.clone()) } else { None }
+            });
+            if write.await == NodeWrite::NodeGone {
+                return Written::NodeGone;
+            }
+            match on_end {
+                OnEnd::Nothing => return Written::Done,
+                OnEnd::Write { is_put_back, .. } => {
+                    self.term.report(&self.name, DrainEvent::Released { outcome: self.outcome, is_put_back });
                     return Written::Done;
                 }
-                Standing::Released { .. } | Standing::Void { .. } => {
-                    if self.put_back {
-                        put_back_now(&self.term, &node, None, &After::Removed).await;
-                    }
+                OnEnd::PutBack { uses_held_record } => {
+                    let held = uses_held_record.then_some(&self.record);
+                    put_back_now(&self.term, &last, held, &After::Removed).await;
                     return Written::Done;
                 }
-            };
-            // The wait for another writer of the Node can take half a minute: the time of the release is read after it.
-            let gate = self.term.gate(&self.name).await;
-            let released = Released::new(self.term.aws_now(), self.outcome);
-            let (back, patch) = match record {
-                None => (false, Some(record::write_back_released(&node, &self.record, &released))),
-                Some(record) => {
+                OnEnd::Reopen => {
+                    self.term.report(&self.name, DrainEvent::Reopened);
+                    return Written::Reopened;
+                }
+                OnEnd::Complete(more, record) => {
                     self.taken = self.term.taken(&record, &self.instance);
-                    if self.put_back && self.taken.iter().any(|t| !self.disproved.contains(&t.event_id)) {
-                        info!(node = %self.name, "An interruption joined while the node was about to be put back: it is drained after all.");
-                        return Written::Reopened;
-                    }
-                    let more: Vec<_> = self.term.owed(&record, &self.instance).into_iter().filter(|o| !self.done.contains(o)).collect();
-                    let owed_any = !self.done.is_empty() || !more.is_empty();
-                    if !self.put_back && !more.is_empty() {
-                        drop(gate);
-                        self.complete(more, &record).await;
-                        fresh = read_node(&self.term, &self.name).await;
-                        continue;
-                    }
-                    let back = self.put_back || (self.by_hand && !owed_any);
-                    let after = After::Released(released.clone());
-                    (back, if back { record::restore(&node, None, &after) } else { record::release(&node, &released) })
-                }
-            };
-            let Some(patch) = patch else { return Written::Done };
-            let result = self.term.nodes.patch(&self.name, &patch).await;
-            drop(gate);
-            match result {
-                Ok(_) => {
-                    self.term.metrics.record(if back { RecordEvent::PutBack } else { RecordEvent::Released });
-                    info!(node = %self.name, outcome = self.outcome, put_back = back, "Released.");
-                    return Written::Done;
-                }
-                Err(error) if error.problem == Problem::NotFound => return Written::NodeGone,
-                Err(error) => {
-                    let pause = if error.problem == Problem::Conflict {
-                        backoff.pause_after_conflict(&self.term.random)
-                    } else {
-                        warn!(node = %self.name, %error, "Cannot write the release; trying again.");
-                        backoff.pause(&self.term.random)
-                    };
-                    tokio::time::sleep(pause).await;
+                    self.complete(more, &record).await;
                     fresh = read_node(&self.term, &self.name).await;
                 }
             }
         }
+    }
+
+    fn on_end(&self, node: &Node) -> OnEnd {
+        let why = match (self.put_back, self.by_hand) {
+            (true, _) => EndReason::NothingHolds,
+            (false, true) => EndReason::ByHand,
+            (false, false) => EndReason::InstanceGoes,
+        };
+        let drain = EndedDrain { instance: &self.instance, record: &self.record, why, disproved: &self.disproved, done: &self.done };
+        let released = Released::new(self.term.aws_now(), self.outcome);
+        drain.on_end(node, |record| self.term.owed(record, &self.instance), &released)
     }
 }
 
@@ -332,7 +292,6 @@ pub(super) async fn put_back_now(term: &Term, node: &Node, held: Option<&Record>
     // A new record, written by an accept meanwhile, is not ours to take away.
     let body = |node: &Node| record::restore(node, held, after).filter(|_| node.record() == judged.as_deref());
     if patch_node(term, node.clone(), "put the node back", body).await == NodeWrite::Patched {
-        term.metrics.record(RecordEvent::PutBack);
-        info!(node = %node.name, "What was still ours on the node is put back.");
+        term.report(&node.name, DrainEvent::PutBack);
     }
 }

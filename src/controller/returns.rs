@@ -9,9 +9,9 @@ use super::{
     foreman::Word,
     hooks::{Proof, Source},
     release,
+    report::DrainEvent,
 };
 use crate::{
-    cluster::{About, EventNote, EventReason, Severity},
     domain::{Interruption, Node, OwedHook, Transition, seconds},
     record::{self, After, Released, Returned},
 };
@@ -71,7 +71,7 @@ pub(super) async fn put_back(term: &Term, node: &Arc<Node>, interruption: &Inter
         }
         return Back::Again;
     }
-    note(term, node);
+    term.report(&node.name, DrainEvent::InstanceReturned);
     release::put_back_now(term, node, None, &After::Released(Released::new(term.aws_now(), "returned"))).await;
     Back::Restored
 }
@@ -99,15 +99,4 @@ async fn is_any_open(term: &Term, actions: &[OwedHook]) -> Option<bool> {
         }
     }
     Some(false)
-}
-
-/// The Event on the Node.
-pub(super) fn note(term: &Term, node: &Node) {
-    info!(node = %node.name, "The instance is back in service without a new boot: its node is put back as it was.");
-    term.note(EventNote {
-        about: About::Node(node.name.clone()),
-        severity: Severity::Normal,
-        reason: EventReason::InstanceReturned,
-        message: "The instance is back in service: the node is put back as it was".to_owned(),
-    });
 }

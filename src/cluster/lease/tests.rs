@@ -2,7 +2,7 @@
 
 use std::{
     convert::Infallible,
-    sync::{Mutex, atomic::AtomicUsize, atomic::Ordering},
+    sync::{Arc, Mutex, atomic::AtomicUsize, atomic::Ordering},
 };
 
 use bytes::Bytes;

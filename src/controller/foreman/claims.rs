@@ -6,7 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Foreman;
 use crate::{
-    controller::release::{self, Completing},
+    controller::{
+        release::{self, Completing},
+        report::DrainEvent,
+    },
     domain::{InstanceId, Moment, NodeName, OwedHook, seconds},
     drain::Outcome,
 };
@@ -99,9 +102,7 @@ impl Foreman {
         let Some(course) = self.courses.get_mut(name) else { return };
         if is_held {
             self.claims.held.insert(name.clone());
-            course.span.in_scope(|| {
-                tracing::info!("Other nodes claim the instance and are not empty yet: its lifecycle action is completed after them.");
-            });
+            self.term.report(name, DrainEvent::WaitsForOthers);
         }
         course.completing = Some(release::start(&self.term, course, outcome, shared, is_held));
     }

@@ -12,16 +12,12 @@ use crate::{
     config::DrainConfig,
     controller::{
         hooks::{First, Source},
-        places,
         release::Completing,
+        report::{Begin, DrainEvent, FleetEvent},
     },
     domain::{InstanceId, Moment, Node, NodeName, OwedHook, Taken, seconds},
     drain::{self, Drain, Input, Start},
     lifecycle::{self, HookFacts, LimitSettings, RecordClock},
-    observe::{
-        Place,
-        traces::{Begun, DrainTrace},
-    },
     record::{self, Record, RecordDeletion},
 };
 
@@ -67,13 +63,6 @@ pub(in crate::controller) struct Course {
     pub(in crate::controller) unreachable: bool,
     /// Reads the Node before the drain ends because of that.
     pub(in crate::controller) asking_node: Option<AbortOnDropHandle<()>>,
-    /// The kind of its first interruption.
-    pub(in crate::controller) kind: &'static str,
-    /// Where the node is: as it was at the beginning, so that what is counted of a drain is counted at one place.
-    pub(in crate::controller) place: Place,
-    /// What is told of it in the end, where somebody takes traces.
-    pub(in crate::controller) trace: Option<Box<DrainTrace>>,
-    pub(in crate::controller) span: tracing::Span,
 }
 
 impl Course {
@@ -86,28 +75,6 @@ impl Course {
     pub(super) fn is_disproved(&self) -> bool {
         self.taken.iter().all(|t| self.disproved.contains(&t.event_id))
     }
-}
-
-impl Course {
-    /// Until when its pods have. Nobody who looks at the node at night should have to reckon it.
-    fn say_deadline(&self, limits: &drain::Limits) {
-        let text = |at: Option<Moment>| at.map_or_else(|| "none".to_owned(), |at| format!("{at:.0}"));
-        let (ends, forces) = (text(limits.end_at), text(limits.force_at));
-        self.span.in_scope(|| tracing::info!(ends, forces, "The drain's deadline: pods that cannot be evicted are forced towards `forces`."));
-    }
-}
-
-fn trace_of(node: &Node, instance: &InstanceId, kind: &'static str, taken: &[Taken], place: &Place, accepted: Moment, ours: bool) -> DrainTrace {
-    DrainTrace::begin(&Begun {
-        node: node.name.as_str(),
-        instance: instance.as_str(),
-        kind,
-        event: taken.first().map_or("", |t| &t.event_id),
-        place,
-        happened: taken.first().map_or(accepted, Taken::began),
-        accepted,
-        taken_over: !ours,
-    })
 }
 
 /// It was read in its own time, or is proved.
@@ -191,11 +158,7 @@ impl Foreman {
             }
         }
         if !changed.is_empty() {
-            tracing::warn!(
-                drains = changed.len(),
-                ?skew,
-                "The measured difference between AWS's clock and ours has changed: deadlines are derived anew, and nothing is forced for 10 s."
-            );
+            self.term.report_of_fleet(&FleetEvent::ClockDiffers { drains: changed.len(), skew });
         }
         for name in changed {
             self.refresh_limits(&name);
@@ -207,7 +170,7 @@ impl Foreman {
         let Some(course) = self.courses.get_mut(name) else { return };
         let differs = course.limits.end_at != limits.end_at || course.limits.force_at != limits.force_at;
         if differs && course.drain.is_some() {
-            course.say_deadline(&limits);
+            self.term.report(name, DrainEvent::DeadlineSet { ends: limits.end_at, forces: limits.force_at });
         }
         course.limits = limits;
         // Who takes more on compares deadlines less their margins.
@@ -226,16 +189,8 @@ impl Foreman {
         let own_pod = self.term.config.standing.pod.clone();
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod };
         let drain = Drain::new(start, drain_settings(&self.term.config.drain));
-        let kind = taken.first().and_then(|t| t.kind).map_or("unknown", crate::domain::Kind::as_str);
-        let span = tracing::info_span!("drain", node = %node.name, instance = %instance, kind);
-        let group = taken.iter().find_map(|t| t.hook.as_ref()).map(|hook| hook.key.group.as_str());
-        let place = places::of(node, group);
-        if ours {
-            self.term.metrics.drain_started(kind, &place);
-        } else {
-            span.in_scope(|| tracing::info!("An open record was found: its drain goes on."));
-        }
-        let trace = self.term.outlets.tracer.is_some().then(|| Box::new(trace_of(node, instance, kind, &taken, &place, accepted, ours)));
+        let begin = Begin { node: Arc::clone(node), instance: instance.clone(), taken: taken.clone(), accepted, is_ours: ours };
+        self.term.report(&node.name, DrainEvent::Began(Box::new(begin)));
         let course = Course {
             node: Arc::clone(node),
             instance: instance.clone(),
@@ -262,20 +217,13 @@ impl Foreman {
             labelling: false,
             unreachable: false,
             asking_node: None,
-            kind,
-            place,
-            trace,
-            span,
         };
         let over = course.is_over();
         self.claims.begin(instance, &node.name);
         self.courses.insert(node.name.clone(), Box::new(course));
         self.set_limits(&node.name, limits);
-        if let Some(course) = self.courses.get(&node.name) {
-            course.say_deadline(&limits);
-        }
-        self.term.metrics.set_drains_active(self.courses.len());
-        self.term.board.began(&node.name, instance, kind, accepted);
+        self.term.report(&node.name, DrainEvent::DeadlineSet { ends: limits.end_at, forces: limits.force_at });
+        self.report_active();
         if ours {
             self.dispatch(drain::DispatchInput::Accepted { node: node.name.clone(), urgent: limits.urgent });
         }
@@ -325,7 +273,8 @@ impl Foreman {
             course.carrying_over = whole.is_some();
         }
         if whole.is_some() && !begun {
-            self.tell_restored(name, "The record was replaced while a lifecycle hook is owed that it does not name; the hook is written into it.");
+            let why = "The record was replaced while a lifecycle hook is owed that it does not name; the hook is written into it.";
+            self.term.report(name, DrainEvent::RecordRestored(why));
             self.write(node, "write what is owed into the record", move |node| record::carry_over(node, &held));
         }
         whole.unwrap_or(record)
@@ -346,9 +295,7 @@ impl Foreman {
     pub(super) fn close(&mut self, name: &NodeName) -> Option<Course> {
         let mut course = self.courses.remove(name)?;
         self.claims.close(&course.instance, name, course.completing.take());
-        if let (Some(trace), Some(tracer)) = (course.trace.take(), &self.term.outlets.tracer) {
-            tracer.send(trace.finish(self.term.clock.now()));
-        }
+        self.term.report(name, DrainEvent::Closed);
         self.term.rules_from_now_on(name, None);
         if let Some(wake) = course.wake {
             self.wakes.remove(&(wake, name.clone()));
@@ -365,7 +312,11 @@ impl Foreman {
             }
         }
         self.complete_claimed();
-        self.term.metrics.set_drains_active(self.courses.len());
+        self.report_active();
         Some(*course)
+    }
+
+    fn report_active(&self) {
+        self.term.report_of_fleet(&FleetEvent::Active(self.courses.len()));
     }
 }

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use tracing::{info, warn};
-
 use super::{Course, Foreman};
 use crate::{
-    cluster::{About, EventNote, EventReason, Severity},
+    controller::report::{DrainEvent, FleetEvent},
     domain::{Moment, Node, NodeName},
     drain::{DispatchInput, Input, NodeCondition},
 };
@@ -17,13 +15,7 @@ impl Foreman {
         let Some(course) = self.courses.get_mut(&node.name) else { return };
         if !node.unschedulable && !course.told_uncordoned && course.drain.is_some() {
             course.told_uncordoned = true;
-            self.term.note(EventNote {
-                about: About::Node(node.name.clone()),
-                severity: Severity::Warning,
-                reason: EventReason::Uncordoned,
-                message: "Somebody uncordoned the node. The taint keeps new pods away and the drain goes on; to end it use `sundown release`."
-                    .to_owned(),
-            });
+            self.term.report(&node.name, DrainEvent::Uncordoned);
         }
         if node.released_by_hand() || !self.term.manages(node) {
             self.let_go(node);
@@ -36,7 +28,7 @@ impl Foreman {
         let Some(course) = self.courses.get_mut(name) else { return };
         let alone = course.node.paused();
         if std::mem::replace(&mut course.held_alone, alone) != alone && course.drain.is_some() {
-            course.span.in_scope(|| say_held(alone));
+            self.term.report(name, DrainEvent::PauseAnnotation(alone));
         }
         let paused = all || alone;
         if course.paused == paused {
@@ -65,12 +57,7 @@ impl Foreman {
         }
         self.paused = paused;
         self.term.set_paused(paused);
-        self.term.metrics.set_paused(paused);
-        if paused {
-            warn!("All drains are paused: no evictions, no force. Messages are accepted and heartbeats go on. `sundown resume` ends it.");
-        } else {
-            info!("All drains are resumed.");
-        }
+        self.term.report_of_fleet(&FleetEvent::PausedAll(paused));
         self.dispatch(DispatchInput::PausedAll(paused));
         let names: Vec<_> = self.courses.keys().cloned().collect();
         for name in names {
@@ -83,44 +70,28 @@ impl Foreman {
         let Some(course) = self.courses.get_mut(&node.name) else { return };
         if course.drain.is_some() && !course.by_hand {
             course.by_hand = true;
-            if node.released_by_hand() {
-                info!(node = %node.name, "Somebody asked for the release of the node.");
-            } else {
-                self.say_no_longer_managed(node);
-            }
+            let is_ignored = node.ignored();
+            let event = if node.released_by_hand() { DrainEvent::ReleaseRequested } else { DrainEvent::NoLongerManaged { is_ignored } };
+            self.term.report(&node.name, event);
         }
         // A drain that is over may still wait for `--complete-delay`.
         self.step(&node.name, Input::Release);
     }
 
-    /// Ends the drain of a node as the release annotation does. `why`: the line for the log.
-    pub(super) fn end_by_hand(&mut self, node: &Node, why: &'static str) {
+    /// Ends the drain of a node as the release annotation does: a person has deleted its record again.
+    pub(super) fn end_by_hand(&mut self, node: &Node) {
         let Some(course) = self.courses.get_mut(&node.name) else { return };
         if course.drain.is_some() {
             course.by_hand = true;
-            info!(node = %node.name, "{why}");
+            self.term.report(&node.name, DrainEvent::RecordDeletedAgain);
         }
         self.step(&node.name, Input::Release);
-    }
-
-    fn say_no_longer_managed(&self, node: &Node) {
-        let why = if node.ignored() { "it carries the annotation sundown.dev/ignore" } else { "the node selector does not take it any more" };
-        info!(node = %node.name, why, "The node is not to be drained any more: its drain ends as if it were released.");
-        self.term.note(EventNote {
-            about: About::Node(node.name.clone()),
-            severity: Severity::Warning,
-            reason: EventReason::NoLongerManaged,
-            message: format!("The drain ends because {why}. What the node owes is completed; its pods stay."),
-        });
     }
 
     /// An open record on a node that the selector does not take: it may be another Sundown's, whose hooks are not ours to complete.
     pub(super) fn leave_alone(&mut self, node: &Node) {
         if self.left_alone.insert(node.name.clone()) {
-            info!(
-                node = %node.name,
-                "A node that --node-selector does not take has an open record. It is left alone: who accepted it completes what it owes."
-            );
+            self.term.report(&node.name, DrainEvent::LeftAlone);
         }
     }
 }
@@ -136,16 +107,5 @@ impl Course {
         if let (Some(at), Some(completing)) = (at, &self.completing) {
             completing.not_after(at);
         }
-    }
-}
-
-/// The annotation that holds one drain came or went.
-fn say_held(held: bool) {
-    if held {
-        warn!(
-            "The drain of a node is paused by its annotation sundown.dev/pause: no evictions, no force. Heartbeats go on. `sundown resume NODE` ends it."
-        );
-    } else {
-        info!("The drain of a node is paused by its annotation no longer.");
     }
 }

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use tracing::{info, warn};
-
-use super::{Foreman, told::named};
+use super::Foreman;
 use crate::{
-    cluster::{About, EventNote, EventReason, Severity},
-    controller::{departed::Departure, node_writer::patch_node, notices, release},
+    controller::{
+        departed::Departure,
+        node_writer::patch_node,
+        release,
+        report::{DrainEvent, End},
+    },
     domain::{InstanceId, Node, NodeName, OwedHook, seconds},
     drain::{Input, NodeCondition, Outcome},
-    observe::RecordEvent,
     record::{self, Doubt, RecordDeletion, Standing, Trust, VoidReason},
 };
 
@@ -124,7 +125,7 @@ impl Foreman {
         let Some(course) = self.courses.get_mut(name) else { return };
         course.deletion.ended();
         if course.drain.is_some() {
-            course.span.in_scope(|| info!(why, "Another leader or a person has ended the drain of the node: it ends here too."));
+            self.term.report(name, DrainEvent::EndedElsewhere { why });
             self.step(name, Input::Release);
         }
     }
@@ -145,14 +146,7 @@ impl Foreman {
             return;
         }
         self.damaged.insert(node.name.clone(), text.to_owned());
-        self.term.metrics.record(RecordEvent::Damaged);
-        warn!(node = %node.name, error = %damage, "The record of a node is damaged.");
-        self.term.note(EventNote {
-            about: About::Node(node.name.clone()),
-            severity: Severity::Warning,
-            reason: EventReason::RecordDamaged,
-            message: damage.to_string(),
-        });
+        self.term.report(&node.name, DrainEvent::RecordDamaged(damage.to_string()));
     }
 
     fn void(&mut self, node: &Arc<Node>, record: &record::Record, why: VoidReason) {
@@ -162,21 +156,9 @@ impl Foreman {
             return;
         }
         self.voided.insert(name.clone(), node.record().unwrap_or_default().to_owned());
-        self.term.metrics.record(RecordEvent::Void);
-        let reason = match why {
-            VoidReason::OtherInstance => "it names another instance",
-            VoidReason::Rebooted => "the machine has booted since, and no lifecycle hook waits",
-        };
-        info!(node = %name, reason, "A record does not count; what is still ours on the node is put back.");
-        self.term.note(EventNote {
-            about: About::Node(name.clone()),
-            severity: Severity::Normal,
-            reason: EventReason::RecordVoid,
-            message: format!("The record of {} does not count: {reason}. What Sundown changed is put back.", record.instance()),
-        });
-        let now = self.term.clock.now();
-        if let Some(trace) = self.trace(name) {
-            trace.ended(now, "void", &[]);
+        self.term.report(name, DrainEvent::RecordVoid { instance: record.instance().clone(), why });
+        if let Some(took) = self.courses.get(name).map(|course| self.term.clock.now().since_or_zero(course.take_up)) {
+            self.term.report(name, DrainEvent::EndedVoid { took });
         }
         if let Some(course) = self.close(name) {
             for owed in self.term.owed(&course.record, &course.instance) {
@@ -184,10 +166,6 @@ impl Foreman {
                     self.term.hooks.forget(&owed);
                 }
             }
-            self.term.board.ended(name, "void", &[], self.term.clock.now());
-            let took = self.term.clock.now().since_or_zero(course.take_up);
-            self.term.metrics.drain_ended(crate::observe::DrainEnd::Void, took);
-            self.term.metrics.drain_of_ended(course.kind, &course.place, took, false);
         }
         release::put_back(&self.term, Arc::clone(node), record::After::Removed);
     }
@@ -282,7 +260,7 @@ impl Foreman {
         let Some((gone, mut joined)) = gone else { return };
         joined.retain(|owed| self.other_that_owes(owed).is_none());
         if !joined.is_empty() {
-            info!(node = %name, "A lifecycle action joined a drain that had ended, and the node is gone: it is completed from memory.");
+            self.term.report(name, DrainEvent::CompletedFromMemory);
             release::of_deleted(&self.term, &gone, joined);
         }
     }
@@ -302,17 +280,9 @@ impl Foreman {
         }
         let accepted = course.taken.iter().map(|t| t.accepted).min();
         let took = now.since_or_zero(accepted.unwrap_or(course.take_up));
-        course
-            .span
-            .in_scope(|| info!(outcome = outcome.as_str(), ?took, left = ?named(outcome.left()), left_count = outcome.left().len(), "Drain ended."));
-        self.term.board.ended(name, outcome.as_str(), outcome.left(), now);
-        self.told_end(name, outcome, pods_are_known, took);
-        if let Some(trace) = self.trace(name) {
-            trace.ended(now, outcome.as_str(), outcome.left());
-        }
-        if let Some(course) = self.courses.get(name) {
-            notices::ended(&self.term, &course.node, &course.instance, &course.taken, outcome, took);
-        }
+        let (node, instance, taken) = (Arc::clone(&course.node), course.instance.clone(), course.taken.clone());
+        let end = End { outcome: outcome.clone(), pods_are_known, took, node, instance, taken };
+        self.term.report(name, DrainEvent::Ended(Box::new(end)));
         self.release(name, outcome);
         self.complete_claimed();
     }

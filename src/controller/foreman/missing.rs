@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use tracing::{info, warn};
-
 use super::Foreman;
 use crate::{
-    cluster::{About, EventNote, EventReason, Severity},
-    domain::{InstanceId, Node, NodeName, OwedHook},
-    observe::RecordEvent,
+    controller::report::DrainEvent,
+    domain::{InstanceId, Node, OwedHook},
     record::{self, HeldRecord, MissingRecord, OnDeletion, OnMissingRecord, Record},
 };
 
@@ -94,7 +91,7 @@ impl Foreman {
             }
             OnDeletion::EndDrain => {
                 self.begin_doubted(node);
-                self.end_by_hand(node, "Somebody deleted the record of the node again: its drain ends as if it were released.");
+                self.end_by_hand(node);
             }
             OnDeletion::Nothing => {}
         }
@@ -114,41 +111,23 @@ impl Foreman {
 
     fn write_back(&mut self, node: &Arc<Node>, record: Record) {
         self.being_restored.insert(node.uid.clone());
-        self.tell_restored(
-            &node.name,
-            "The record was deleted by hand during the drain and is written back once. To end the drain use `sundown release`, or delete the record \
-             again.",
-        );
+        let why = "The record was deleted by hand during the drain and is written back once. To end the drain use `sundown release`, or delete \
+                   the record again.";
+        self.term.report(&node.name, DrainEvent::RecordRestored(why));
         self.write(node, "write the record back", move |node| record::bring_back(node, &record));
     }
 
     /// The instance registered again: its new Node gets the record, the cordon and the taint.
     fn register(&mut self, node: &Arc<Node>, instance: Option<&InstanceId>) {
         let Some((instance, (record, _))) = instance.and_then(|instance| self.ghosts.remove_entry(instance)) else { return };
-        info!(node = %node.name, instance = %instance, "The instance registered again: its record is written again.");
-        self.term.metrics.record(RecordEvent::Restored);
+        self.term.report(&node.name, DrainEvent::Registered(instance.clone()));
         self.write(node, "write the record of a re-registered node", move |node| record::reregister(node, &instance, &record));
     }
 
     /// Sundown's taint without a record: this leader does not know what the Node was like before, so it does not put it back.
     fn report_lost_record(&self, node: &Arc<Node>) {
         if self.term.first_said(&format!("{} lost its record", node.uid)) {
-            self.term.metrics.record(RecordEvent::Damaged);
-            warn!(
-                node = %node.name, is_release_asked = node.released_by_hand(),
-                "The node has the taint of Sundown and no record. Sundown does not drain it, and does not put it back if its release is asked \
-                 for. See operations.md, \"A node stays cordoned\"."
-            );
+            self.term.report(&node.name, DrainEvent::RecordLost { is_release_requested: node.released_by_hand() });
         }
-    }
-
-    pub(super) fn tell_restored(&self, node: &NodeName, message: &str) {
-        self.term.note(EventNote {
-            about: About::Node(node.clone()),
-            severity: Severity::Warning,
-            reason: EventReason::RecordRestored,
-            message: message.to_owned(),
-        });
-        self.term.metrics.record(RecordEvent::Restored);
     }
 }

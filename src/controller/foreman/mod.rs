@@ -13,8 +13,8 @@ mod missing;
 mod node_events;
 mod orders;
 mod proofs;
+mod standings;
 mod takeover;
-mod told;
 mod word;
 
 use std::{
@@ -28,7 +28,7 @@ use tokio::sync::mpsc;
 pub use self::course::{drain_settings, limits_of, taken_up};
 use self::takeover::TakeOver;
 pub(in crate::controller) use self::{course::Course, word::Word};
-use super::context::Term;
+use super::{context::Term, report::DrainEvent};
 use crate::{
     cluster::{BudgetChanges, BudgetEvent, NodeChange, NodeChanges, PodEvent, PodEvents, PodFeed, PodFeedSettings},
     domain::{InstanceId, Moment, NodeName, OwedHook, PodUid, seconds},
@@ -242,14 +242,9 @@ impl Foreman {
             Word::Looked { node, uid, found } => self.looked(&node, &uid, found.as_deref()),
             Word::InstanceEnds { node, instance, over } => self.instance_ends(&node, &instance, over),
             Word::HooksOver { node, uid, hooks } => {
-                let now = self.term.clock.now();
                 if let Some(course) = self.courses.get_mut(&node).filter(|c| c.node.uid == uid) {
-                    if let Some(trace) = &mut course.trace {
-                        for owed in &hooks {
-                            trace.hook_over(now, owed.key.hook.as_str());
-                        }
-                    }
-                    course.over.extend(hooks);
+                    course.over.extend(hooks.iter().cloned());
+                    self.term.report(&node, DrainEvent::HooksOver(hooks));
                 }
             }
             Word::Released { node, uid, node_gone } => self.finished(&node, &uid, node_gone),
@@ -303,8 +298,6 @@ impl Foreman {
     fn step(&mut self, node: &NodeName, input: Input) {
         let now = self.term.clock.now();
         let Some(course) = self.courses.get_mut(node) else { return };
-        let span = course.span.clone();
-        let _entered = span.enter();
         let Some(drain) = course.drain.as_mut() else {
             course.hear_after_its_end(now, &input);
             return;
@@ -322,9 +315,10 @@ impl Foreman {
             Effect::Dispatch(input) => self.dispatch(input),
             Effect::AskDaemonSet { namespace, name } => self.ask_daemon_set(node, namespace, name),
             Effect::AskNode => self.ask_node(node),
-            Effect::OnlyOwnPodLeft => Self::tell_only_own_left(node),
+            // The lease was given up when the drain of our own node began (`upkeep`); if nobody else took it, our pod goes all the same.
+            Effect::OnlyOwnPodLeft => self.term.report(node, DrainEvent::OnlyOwnPodLeft),
             Effect::Relist => self.feed.attach(node),
-            Effect::Note(note) => self.tell_note(node, note),
+            Effect::Note(note) => self.report_note(node, note),
             Effect::Ended(outcome) => self.ended(node, &outcome),
         }
     }
@@ -397,7 +391,7 @@ impl Foreman {
         self.follow_skew();
         self.look_for_unreachable();
         self.complete_claimed();
-        self.tell_blind(now);
+        self.report_failing_watches(now);
         self.tell_nodes(now);
         let all: Vec<NodeName> = self.courses.keys().cloned().collect();
         self.label_due(all.iter());

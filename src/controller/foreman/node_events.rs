@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Course, Foreman, told::list};
+use super::{Course, Foreman};
 use crate::{
-    cluster::{About, EventNote, EventReason, Severity},
+    controller::report::{DrainEvent, list},
     domain::{Moment, NodeName, PodKey, seconds},
     drain::{Settings, held_by},
 };
@@ -95,22 +95,13 @@ impl Foreman {
         let all = self.paused;
         let Some(course) = self.courses.get_mut(name) else { return false };
         let Some(news) = course.last_said.news(&node, now) else { return false };
-        let ends = course.limits.end_at.map_or_else(String::new, |at| format!(" It ends at {at:.0} at the latest."));
-        let (severity, reason, message) = match news {
-            News::Paused => {
-                let resume = if all { "sundown resume".to_owned() } else { format!("sundown resume {name}") };
-                let text = format!("The drain is paused: no pod is evicted or deleted. Heartbeats go on. `{resume}` ends the pause.");
-                (Severity::Warning, EventReason::Paused, text)
-            }
-            News::Resumed => (Severity::Normal, EventReason::Resumed, format!("The drain goes on.{ends}")),
-            News::Blocked(text) => (Severity::Warning, EventReason::Blocked, text),
-            News::KeptOpen => {
-                let hooks: Vec<String> =
-                    self.term.owed(&course.record, &course.instance).iter().map(|o| format!("{}/{}", o.key.group, o.key.hook)).collect();
-                (Severity::Normal, EventReason::HookKeptOpen, format!("kept open by heartbeats: {}", hooks.join(", ")))
-            }
+        let event = match news {
+            News::Paused => DrainEvent::Paused { all },
+            News::Resumed => DrainEvent::Resumed { ends: course.limits.end_at },
+            News::Blocked(text) => DrainEvent::Blocked(text),
+            News::KeptOpen => DrainEvent::HooksKeptOpen(self.term.owed(&course.record, &course.instance)),
         };
-        self.term.note(EventNote { about: About::Node(name.clone()), severity, reason, message });
+        self.term.report(name, event);
         true
     }
 

@@ -8,7 +8,7 @@ use super::{Foreman, Word};
 use crate::{
     cluster::{self, Problem},
     config::ForceAfter,
-    controller::context::Term,
+    controller::{context::Term, report::DrainEvent},
     domain::{ApiAnswer, NodeName, PodKey, PodUid},
     drain::{DaemonSetState, DeleteWhy, DispatchInput, Input, Order, classify},
 };
@@ -50,27 +50,7 @@ impl Foreman {
 
     pub(super) fn answered(&mut self, node: &NodeName, order: Order, answer: ApiAnswer) {
         let class = classify(&answer);
-        debug!(node = %node, pod = %order.pod(), answer = class.as_str(), message = %answer.message, "An order was answered.");
-        match &order {
-            Order::Evict { pod, uid, grace } => {
-                self.term.metrics.eviction(class.as_str());
-                if answer.is_success() {
-                    let now = self.term.clock.now();
-                    if let Some(trace) = self.trace(node) {
-                        trace.evicted(now, pod);
-                    }
-                    self.told_evicted(node, pod, uid, *grace);
-                }
-            }
-            Order::Delete { why, .. } => {
-                self.term.metrics.pod_delete(class.as_str());
-                // One that is forced is counted when it is told.
-                if answer.is_success() && *why == DeleteWhy::Shortened {
-                    self.term.metrics.forced();
-                }
-            }
-        }
-        self.term.board.ordered(node, &order, class);
+        self.term.report(node, DrainEvent::Answered { order: order.clone(), class, message: answer.message.clone() });
         let (uid, is_success) = (order.uid().clone(), answer.is_success());
         if !is_success {
             self.untold.remove(&uid);
@@ -80,7 +60,7 @@ impl Foreman {
         self.step(node, Input::Answer { order, answer });
         // The drain has ended, or the pod was gone before the answer came.
         if is_success && let Some(note) = self.untold.remove(&uid) {
-            self.tell_note(node, note);
+            self.report_note(node, note);
         }
     }
 

@@ -3,15 +3,14 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use super::{Foreman, Word};
 use crate::{
-    cluster::{About, EventNote, EventReason, Severity},
     controller::{
         context::Term,
         hooks::{Proof, Source},
-        returns,
+        report::DrainEvent,
     },
     domain::{HookAction, HookKey, HookPurpose, InstanceId, Interruption, Kind, Node, NodeName, Ready, SpotAction, Taken, What, seconds},
     drain::{self, Input, NodeCondition},
@@ -98,7 +97,7 @@ impl Foreman {
     pub(super) fn proof(&mut self, name: &NodeName, event: &str, holds: bool) {
         let Some(course) = self.courses.get_mut(name) else { return };
         if holds {
-            info!(node = %name, "A stale interruption is proved; its deadline rules from now on.");
+            self.term.report(name, DrainEvent::Proved);
             course.proved.insert(event.to_owned());
             let over = course.is_over();
             self.refresh_limits(name);
@@ -110,17 +109,11 @@ impl Foreman {
         course.disproved.insert(event.to_owned());
         // The others hold, or are still being asked about: this one alone changes nothing.
         if !course.is_disproved() || course.drain.is_none() {
-            debug!(node = %name, "A stale interruption is disproved; others of the node may hold.");
+            self.term.report(name, DrainEvent::DisprovedOne);
             return;
         }
-        info!(node = %name, "A stale interruption is disproved; the drain ends and the node is put back.");
         course.put_back = true;
-        self.term.note(EventNote {
-            about: About::Node(name.clone()),
-            severity: Severity::Normal,
-            reason: EventReason::InterruptionDisproved,
-            message: "The interruption was read late and does not hold any more: the drain ends and the node is put back.".to_owned(),
-        });
+        self.term.report(name, DrainEvent::Disproved);
         self.step(name, Input::Release);
     }
 
@@ -131,7 +124,7 @@ impl Foreman {
         if !course.is_disproved() || std::mem::replace(&mut course.put_back, true) {
             return;
         }
-        returns::note(&self.term, &course.node);
+        self.term.report(name, DrainEvent::InstanceReturned);
         self.step(name, Input::Release);
     }
 
@@ -163,11 +156,7 @@ impl Foreman {
             course.unreachable = unreachable;
             course.asking_node = None;
             let instance = course.instance.clone();
-            if unreachable {
-                info!(node = %name, "Nothing is heard from the node's kubelet for a minute: its drain ends in half a minute, or as soon as EC2 says that the instance does not run.");
-            } else {
-                info!(node = %name, "The node's kubelet is heard again, or its silence counts for nothing now: its drain goes on.");
-            }
+            self.term.report(&name, if unreachable { DrainEvent::KubeletSilent } else { DrainEvent::KubeletHeard });
             self.step(&name, Input::Node(if unreachable { NodeCondition::Unreachable } else { NodeCondition::Fine }));
             if unreachable {
                 self.ask_state(name, instance);
@@ -209,7 +198,7 @@ impl Foreman {
         course.asking_node = None;
         if !is_silent {
             course.unreachable = false;
-            info!(node = %name, "The node's kubelet is heard again, which the watch of Nodes has not told: its drain goes on.");
+            self.term.report(name, DrainEvent::KubeletHeardByRead);
         }
         self.step(name, Input::Node(if is_silent { NodeCondition::StillUnreachable } else { NodeCondition::Fine }));
     }

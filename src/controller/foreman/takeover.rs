@@ -7,7 +7,7 @@ use std::{
 };
 
 use tokio::sync::Semaphore;
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::{Foreman, Word, life::REMEMBER};
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
         departed::Departure,
         hooks::{First, Source},
         release,
+        report::DrainEvent,
     },
     domain::{InstanceId, Moment, Node, NodeName, OwedHook, seconds},
     record::{self, ConfirmedNodes, Doubt, Record, Standing, Trust},
@@ -278,14 +279,8 @@ impl Foreman {
         if successor.is_some_and(is_other) || self.term.nodes.by_instance(&instance).iter().any(|other| is_other(other)) {
             return;
         }
-        // A standby sees that a Node is deleted, but not whether its lifecycle actions were completed.
-        if is_doubted {
-            info!(node = %node.name, %instance, "A node was deleted while Auto Scaling was asked about its hook: what it owes is completed.");
-        } else if !self.term.owed(&record, &instance).is_empty() {
-            info!(
-                node = %node.name, %instance,
-                "A node went before this term, and what it owes may not have been completed: it is completed once more."
-            );
+        if is_doubted || !self.term.owed(&record, &instance).is_empty() {
+            self.term.report(&node.name, DrainEvent::CompletedOnceMore { instance: instance.clone(), is_doubted });
         }
         release::of_departed(&self.term, &Departure { node: Arc::clone(node), instance, record, at: now });
     }

@@ -4,6 +4,7 @@
 mod accept;
 mod compat;
 mod confirmed;
+mod ended;
 mod life;
 mod properties;
 mod returned;

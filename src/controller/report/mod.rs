@@ -1,0 +1,235 @@
+//! The one place where what happens to drains becomes log lines, metrics, Kubernetes Events, notifications and traces.
+
+mod event;
+mod lines;
+mod nodes;
+mod pods;
+mod texts;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use tracing::Span;
+
+pub(super) use self::{
+    event::{AcceptedInterruption, Begin, DrainEvent, End, FleetEvent, HookEnd},
+    texts::{list, named},
+};
+use super::{context::Term, notices, places};
+use crate::{
+    cluster::{About, EventNote, EventReason, Severity},
+    domain::{Kind, NodeName, Taken},
+    drain::Outcome,
+    observe::{
+        DrainEnd, Place, RecordEvent,
+        traces::{Begun, DrainTrace},
+    },
+};
+
+/// What is kept of each drain for what is reported of it later. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Told(Arc<Mutex<BTreeMap<NodeName, ToldOfNode>>>);
+
+#[derive(Debug)]
+struct ToldOfNode {
+    /// The kind of its first interruption.
+    kind: &'static str,
+    /// Where the node was when the drain began, so that what is counted of a drain is counted at one place.
+    place: Place,
+    /// `None` where nobody takes traces.
+    trace: Option<Box<DrainTrace>>,
+    span: Span,
+}
+
+impl Told {
+    fn with<T>(&self, node: &NodeName, use_it: impl FnOnce(&mut ToldOfNode) -> T) -> Option<T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(node).map(use_it)
+    }
+
+    fn insert(&self, node: &NodeName, told: ToldOfNode) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(node.clone(), told);
+    }
+
+    fn remove(&self, node: &NodeName) -> Option<ToldOfNode> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(node)
+    }
+
+    /// The span of the node's drain, or none.
+    fn span(&self, node: &NodeName) -> Span {
+        self.with(node, |told| told.span.clone()).unwrap_or_else(Span::none)
+    }
+
+    fn trace(&self, node: &NodeName, add: impl FnOnce(&mut DrainTrace)) {
+        self.with(node, |told| told.trace.as_deref_mut().map(add));
+    }
+}
+
+impl Term {
+    /// The span of the log lines about this node's drain; none without a drain.
+    pub(super) fn drain_span(&self, node: &NodeName) -> Span {
+        self.told.span(node)
+    }
+
+    /// Reports one thing that happened to a node or its drain, to everybody who hears of it.
+    pub(super) fn report(&self, node: &NodeName, event: DrainEvent) {
+        let event = match event {
+            // It makes the span, which all others are logged in.
+            DrainEvent::Began(begin) => return self.report_begin(node, &begin),
+            event => event,
+        };
+        let span = self.told.span(node);
+        let _entered = span.enter();
+        lines::log(node, &event);
+        self.count(node, &event);
+        if let Some(note) = nodes::note(node, &event) {
+            self.note(note);
+        }
+        self.report_pods(node, &event);
+        self.trace(node, &event);
+        match event {
+            DrainEvent::Accepted(accepted) => {
+                notices::accepted(self, &accepted.interruption, &accepted.node, &accepted.instance);
+            }
+            DrainEvent::Ended(end) => {
+                self.note_end(node, &end);
+                notices::ended(self, &end.node, &end.instance, &end.taken, &end.outcome, end.took);
+            }
+            DrainEvent::Closed => {
+                let told = self.told.remove(node);
+                if let (Some(trace), Some(tracer)) = (told.and_then(|told| told.trace), &self.outlets.tracer) {
+                    tracer.send(trace.finish(self.clock.now()));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Reports one thing that concerns many drains.
+    pub(super) fn report_of_fleet(&self, event: &FleetEvent) {
+        lines::log_of_fleet(event);
+        match *event {
+            FleetEvent::PausedAll(paused) => self.metrics.set_paused(paused),
+            FleetEvent::Active(drains) => self.metrics.set_drains_active(drains),
+            FleetEvent::ClockDiffers { .. } | FleetEvent::PodsNotWatched { .. } => {}
+        }
+    }
+
+    fn report_begin(&self, node: &NodeName, begin: &Begin) {
+        let Begin { taken, instance, accepted, is_ours, .. } = begin;
+        let kind = taken.first().and_then(|t| t.kind).map_or("unknown", Kind::as_str);
+        let span = tracing::info_span!("drain", node = %node, instance = %instance, kind);
+        let group = taken.iter().find_map(|t| t.hook.as_ref()).map(|hook| hook.key.group.as_str());
+        let place = places::of(&begin.node, group);
+        if *is_ours {
+            self.metrics.drain_started(kind, &place);
+        } else {
+            span.in_scope(|| tracing::info!("An open record was found: its drain goes on."));
+        }
+        let trace = self.outlets.tracer.is_some().then(|| Box::new(trace_of(begin, kind, &place)));
+        self.told.insert(node, ToldOfNode { kind, place, trace, span });
+        self.board.began(node, instance, kind, *accepted);
+    }
+
+    /// Metrics, and what the status page shows.
+    fn count(&self, node: &NodeName, event: &DrainEvent) {
+        let now = self.clock.now();
+        match event {
+            DrainEvent::Accepted(accepted) => self.count_accept(accepted),
+            DrainEvent::RecordDamaged(_) | DrainEvent::RecordLost { .. } => self.metrics.record(RecordEvent::Damaged),
+            DrainEvent::RecordVoid { .. } => self.metrics.record(RecordEvent::Void),
+            DrainEvent::RecordRestored(_) | DrainEvent::Registered(_) => self.metrics.record(RecordEvent::Restored),
+            DrainEvent::PutBack => self.metrics.record(RecordEvent::PutBack),
+            DrainEvent::Released { is_put_back, .. } => {
+                self.metrics.record(if *is_put_back { RecordEvent::PutBack } else { RecordEvent::Released });
+            }
+            DrainEvent::HookServed(_, end) => self.board.completed(node, *end == HookEnd::Completed),
+            DrainEvent::Status(status) => self.board.update(node, status, now),
+            DrainEvent::EndedVoid { took } => {
+                self.board.ended(node, "void", &[], now);
+                self.metrics.drain_ended(DrainEnd::Void, *took);
+                self.told.with(node, |told| self.metrics.drain_of_ended(told.kind, &told.place, *took, false));
+            }
+            DrainEvent::Ended(end) => {
+                self.board.ended(node, end.outcome.as_str(), end.outcome.left(), now);
+                self.metrics.drain_ended(drain_end(&end.outcome), end.took);
+                let missed = matches!(&end.outcome, Outcome::DeadlineReached { left } if !left.is_empty());
+                if missed {
+                    self.metrics.deadline_missed();
+                }
+                self.told.with(node, |told| self.metrics.drain_of_ended(told.kind, &told.place, end.took, missed));
+            }
+            _ => {}
+        }
+    }
+
+    fn count_accept(&self, accepted: &AcceptedInterruption) {
+        let AcceptedInterruption { interruption, node, happened, .. } = accepted;
+        let kind = interruption.kind();
+        // A Node that joins after the event could not be written before: that is no delay of ours.
+        let possible_since = node.created.map_or(*happened, |created| created.max(*happened));
+        self.metrics.accepted_after(kind, self.clock.now().since_or_zero(possible_since));
+        self.metrics.interrupted(kind.as_str(), &places::of(node, interruption.hook().map(|hook| hook.group.as_str())));
+        if !accepted.joins {
+            self.metrics.record(RecordEvent::Written);
+        }
+    }
+
+    fn trace(&self, node: &NodeName, event: &DrainEvent) {
+        let now = self.clock.now();
+        match event {
+            DrainEvent::EndedVoid { .. } => self.told.trace(node, |trace| trace.ended(now, "void", &[])),
+            DrainEvent::Ended(end) => self.told.trace(node, |trace| trace.ended(now, end.outcome.as_str(), end.outcome.left())),
+            DrainEvent::HooksOver(hooks) => self.told.trace(node, |trace| {
+                for owed in hooks {
+                    trace.hook_over(now, owed.key.hook.as_str());
+                }
+            }),
+            DrainEvent::Status(status) => self.told.trace(node, |trace| {
+                trace.held(now, status.blocked.iter().map(|b| (b.pod.clone(), b.reason.as_str(), b.since)));
+            }),
+            _ => {}
+        }
+    }
+
+    /// The Events of the end of a drain.
+    fn note_end(&self, node: &NodeName, end: &End) {
+        if matches!(end.outcome, Outcome::NodeGone) {
+            return;
+        }
+        let forced = self.board.forced_pods(node);
+        for (severity, reason, message) in nodes::of_end(&end.outcome, end.pods_are_known, end.took, &forced) {
+            self.note(EventNote { about: About::Node(node.clone()), severity, reason, message });
+        }
+    }
+}
+
+const fn drain_end(outcome: &Outcome) -> DrainEnd {
+    match outcome {
+        Outcome::Empty => DrainEnd::Empty,
+        Outcome::DeadlineReached { .. } => DrainEnd::DeadlineReached,
+        Outcome::TimedOut { .. } => DrainEnd::TimedOut,
+        Outcome::NodeGone => DrainEnd::NodeGone,
+        Outcome::InstanceOver => DrainEnd::InstanceOver,
+        Outcome::Unreachable { .. } => DrainEnd::Unreachable,
+        Outcome::Released { .. } => DrainEnd::Released,
+    }
+}
+
+fn trace_of(begin: &Begin, kind: &'static str, place: &Place) -> DrainTrace {
+    let first = begin.taken.first();
+    DrainTrace::begin(&Begun {
+        node: begin.node.name.as_str(),
+        instance: begin.instance.as_str(),
+        kind,
+        event: first.map_or("", |t| &t.event_id),
+        place,
+        happened: first.map_or(begin.accepted, Taken::began),
+        accepted: begin.accepted,
+        taken_over: !begin.is_ours,
+    })
+}
+
+/// An Event about a Node, still without its object.
+type NodeNote = (Severity, EventReason, String);

@@ -1,0 +1,193 @@
+//! The Events on Nodes.
+
+use std::time::Duration;
+
+use super::{
+    DrainEvent, HookEnd, NodeNote,
+    texts::{list, pods},
+};
+use crate::{
+    cluster::{About, EventNote, EventReason, Severity},
+    domain::{Kind, NodeName},
+    drain::Outcome,
+    record::VoidReason,
+};
+
+/// The Event that a Node gets; `None`: none.
+pub(super) fn note(node: &NodeName, event: &DrainEvent) -> Option<EventNote> {
+    let (severity, reason, message) = of_drain(node, event).or_else(|| of_record(event)).or_else(|| of_hook(event))?;
+    Some(EventNote { about: About::Node(node.clone()), severity, reason, message })
+}
+
+fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
+    use Severity::{Normal, Warning};
+    Some(match event {
+        DrainEvent::Accepted(accepted) => {
+            let kind = accepted.interruption.kind();
+            let severity = if kind == Kind::TerminateHook { Normal } else { Warning };
+            (severity, EventReason::InterruptionAccepted, format!("{} of {}: {}", kind.as_str(), accepted.instance, accepted.follows))
+        }
+        DrainEvent::Uncordoned => (
+            Warning,
+            EventReason::Uncordoned,
+            "Somebody uncordoned the node. The taint keeps new pods away and the drain goes on; to end it use `sundown release`.".to_owned(),
+        ),
+        DrainEvent::Paused { all } => {
+            let resume = if *all { "sundown resume".to_owned() } else { format!("sundown resume {node}") };
+            let text = format!("The drain is paused: no pod is evicted or deleted. Heartbeats go on. `{resume}` ends the pause.");
+            (Warning, EventReason::Paused, text)
+        }
+        DrainEvent::Resumed { ends } => {
+            let ends = ends.map_or_else(String::new, |at| format!(" It ends at {at:.0} at the latest."));
+            (Normal, EventReason::Resumed, format!("The drain goes on.{ends}"))
+        }
+        DrainEvent::Blocked(text) => (Warning, EventReason::Blocked, text.clone()),
+        DrainEvent::NoLongerManaged { is_ignored } => {
+            let why = no_longer_managed(*is_ignored);
+            let text = format!("The drain ends because {why}. What the node owes is completed; its pods stay.");
+            (Warning, EventReason::NoLongerManaged, text)
+        }
+        DrainEvent::Disproved => (
+            Normal,
+            EventReason::InterruptionDisproved,
+            "The interruption was read late and does not hold any more: the drain ends and the node is put back.".to_owned(),
+        ),
+        DrainEvent::InstanceReturned => {
+            (Normal, EventReason::InstanceReturned, "The instance is back in service: the node is put back as it was".to_owned())
+        }
+        _ => return None,
+    })
+}
+
+fn of_record(event: &DrainEvent) -> Option<NodeNote> {
+    Some(match event {
+        DrainEvent::RecordDamaged(error) => (Severity::Warning, EventReason::RecordDamaged, error.clone()),
+        DrainEvent::RecordVoid { instance, why } => {
+            let message = format!("The record of {instance} does not count: {}. What Sundown changed is put back.", void(*why));
+            (Severity::Normal, EventReason::RecordVoid, message)
+        }
+        DrainEvent::RecordRestored(message) => (Severity::Warning, EventReason::RecordRestored, (*message).to_owned()),
+        _ => return None,
+    })
+}
+
+fn of_hook(event: &DrainEvent) -> Option<NodeNote> {
+    Some(match event {
+        DrainEvent::HooksKeptOpen(hooks) => {
+            let hooks: Vec<String> = hooks.iter().map(|o| format!("{}/{}", o.key.group, o.key.hook)).collect();
+            (Severity::Normal, EventReason::HookKeptOpen, format!("kept open by heartbeats: {}", hooks.join(", ")))
+        }
+        DrainEvent::HookServed(owed, end) => {
+            let (reason, text) = match end {
+                HookEnd::Completed => (EventReason::LifecycleCompleted, "completed with CONTINUE"),
+                HookEnd::Over => (EventReason::LifecycleOver, "was over already"),
+                HookEnd::NotOurs => (EventReason::HookNotOurs, "is left to its owner: the group has a hook whose name starts with sundown"),
+            };
+            (Severity::Normal, reason, format!("Lifecycle hook {} of {} {text}", owed.key.hook, owed.key.instance))
+        }
+        _ => return None,
+    })
+}
+
+/// The Events of the end of a drain. `forced`: the pods that were deleted because the deadline came.
+pub(super) fn of_end(outcome: &Outcome, pods_are_known: bool, took: Duration, forced: &[String]) -> Vec<NodeNote> {
+    let mut notes = Vec::new();
+    if !forced.is_empty() {
+        let message = format!("{} deleted because the deadline came: {}", pods(forced.len()), list(forced));
+        notes.push((Severity::Warning, EventReason::Forced, message));
+    }
+    let (left, how, took) = (outcome.left(), outcome.as_str(), Duration::from_secs(took.as_secs()));
+    let nothing_runs = matches!(outcome, Outcome::Empty | Outcome::InstanceOver);
+    notes.push(if left.is_empty() && !nothing_runs && !pods_are_known {
+        (Severity::Warning, EventReason::DrainEnded, format!("ended after {took:?} ({how}) before its pods were listed"))
+    } else if left.is_empty() {
+        (Severity::Normal, EventReason::Drained, format!("drained after {took:?} ({how})"))
+    } else {
+        let message = format!("ended after {took:?} ({how}) with {} left: {}", pods(left.len()), list(left));
+        (Severity::Warning, EventReason::DrainEnded, message)
+    });
+    notes
+}
+
+pub(super) const fn void(why: VoidReason) -> &'static str {
+    match why {
+        VoidReason::OtherInstance => "it names another instance",
+        VoidReason::Rebooted => "the machine has booted since, and no lifecycle hook waits",
+    }
+}
+
+pub(super) const fn no_longer_managed(is_ignored: bool) -> &'static str {
+    if is_ignored { "it carries the annotation sundown.dev/ignore" } else { "the node selector does not take it any more" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{HookKey, InstanceId, Moment, OwedHook, PodKey, seconds};
+
+    fn told(event: &DrainEvent) -> Option<(Severity, EventReason, String)> {
+        let note = note(&"a".into(), event)?;
+        assert_eq!(note.about, About::Node("a".into()));
+        Some((note.severity, note.reason, note.message))
+    }
+
+    fn owed() -> OwedHook {
+        let instance: InstanceId = "i-00000000000000001".parse().unwrap();
+        OwedHook { key: HookKey { group: "workers".into(), hook: "drain".into(), instance }, token: None }
+    }
+
+    #[test]
+    fn a_node_gets_an_event_of_what_people_can_act_on() {
+        use EventReason as Reason;
+        use Severity::{Normal, Warning};
+        let at = Moment::UNIX_EPOCH.plus(seconds(60));
+        let instance = owed().key.instance;
+        for (event, severity, reason, says) in [
+            (DrainEvent::Uncordoned, Warning, Reason::Uncordoned, "sundown release"),
+            (DrainEvent::Paused { all: true }, Warning, Reason::Paused, "`sundown resume` ends"),
+            (DrainEvent::Paused { all: false }, Warning, Reason::Paused, "`sundown resume a` ends"),
+            (DrainEvent::Resumed { ends: Some(at) }, Normal, Reason::Resumed, "1970-01-01T00:01:00Z at the latest"),
+            (DrainEvent::Resumed { ends: None }, Normal, Reason::Resumed, "goes on."),
+            (DrainEvent::NoLongerManaged { is_ignored: true }, Warning, Reason::NoLongerManaged, "sundown.dev/ignore"),
+            (DrainEvent::NoLongerManaged { is_ignored: false }, Warning, Reason::NoLongerManaged, "node selector"),
+            (DrainEvent::RecordDamaged("bad".to_owned()), Warning, Reason::RecordDamaged, "bad"),
+            (DrainEvent::RecordVoid { instance, why: VoidReason::Rebooted }, Normal, Reason::RecordVoid, "has booted since"),
+            (DrainEvent::HooksKeptOpen(vec![owed()]), Normal, Reason::HookKeptOpen, "workers/drain"),
+            (DrainEvent::HookServed(owed(), HookEnd::Completed), Normal, Reason::LifecycleCompleted, "completed with CONTINUE"),
+            (DrainEvent::HookServed(owed(), HookEnd::Over), Normal, Reason::LifecycleOver, "was over already"),
+            (DrainEvent::HookServed(owed(), HookEnd::NotOurs), Normal, Reason::HookNotOurs, "left to its owner"),
+        ] {
+            let (found, found_reason, message) = told(&event).unwrap();
+            assert_eq!((found, found_reason), (severity, reason), "{event:?}");
+            assert!(message.contains(says), "{message}");
+        }
+        for event in [DrainEvent::KubeletSilent, DrainEvent::PutBack, DrainEvent::ReleaseRequested, DrainEvent::Closed] {
+            assert_eq!(told(&event), None, "{event:?}: the log tells of it");
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_drain_is_a_warning_where_pods_are_left_or_are_not_known() {
+        let left = || vec![PodKey { namespace: "shop".into(), name: "web-1".into() }];
+        for (outcome, pods_are_known, forced, expected) in [
+            (Outcome::Empty, true, &[][..], &[(Severity::Normal, "drained after 7s (empty)")][..]),
+            (Outcome::InstanceOver, false, &[], &[(Severity::Normal, "drained after 7s (instance_over)")]),
+            (Outcome::Released { left: vec![] }, true, &[], &[(Severity::Normal, "drained after 7s (released)")]),
+            (Outcome::Released { left: vec![] }, false, &[], &[(Severity::Warning, "ended after 7s (released) before its pods were listed")]),
+            (
+                Outcome::DeadlineReached { left: left() },
+                true,
+                &["shop/web-0"],
+                &[
+                    (Severity::Warning, "1 pod deleted because the deadline came: shop/web-0"),
+                    (Severity::Warning, "ended after 7s (deadline) with 1 pod left: shop/web-1"),
+                ],
+            ),
+        ] {
+            let forced: Vec<String> = forced.iter().map(ToString::to_string).collect();
+            let found = of_end(&outcome, pods_are_known, seconds(7), &forced);
+            let found: Vec<_> = found.iter().map(|(severity, _, message)| (*severity, message.as_str())).collect();
+            assert_eq!(found, expected);
+        }
+    }
+}
