@@ -33,10 +33,9 @@ struct Release {
     owed: Vec<OwedHook>,
     outcome: &'static str,
     node_gone: bool,
-    put_back: bool,
+    end_reason: EndReason,
     /// Events that were disproved: only where the record holds no other is the Node put back.
     disproved: BTreeSet<String>,
-    by_hand: bool,
     done: BTreeSet<OwedHook>,
     /// Lifecycle actions that drains of other Nodes of the instance owe too.
     shared: BTreeSet<OwedHook>,
@@ -126,9 +125,8 @@ pub(super) fn start(term: &Term, course: &Course, outcome: &Outcome, shared: BTr
         owed: term.owed(&course.record, &course.instance),
         outcome: outcome.as_str(),
         node_gone: matches!(outcome, Outcome::NodeGone),
-        put_back: course.put_back,
+        end_reason: course.end_reason,
         disproved: course.disproved.clone(),
-        by_hand: course.by_hand,
         done: BTreeSet::new(),
         shared,
     };
@@ -167,9 +165,8 @@ pub(super) fn of_deleted(term: &Term, gone: &Departure, owed: Vec<OwedHook>) {
         owed,
         outcome: Outcome::NodeGone.as_str(),
         node_gone: true,
-        put_back: false,
+        end_reason: EndReason::InstanceGoes,
         disproved: BTreeSet::new(),
-        by_hand: false,
         done: BTreeSet::new(),
         shared: BTreeSet::new(),
     };
@@ -179,7 +176,7 @@ pub(super) fn of_deleted(term: &Term, gone: &Departure, owed: Vec<OwedHook>) {
 impl Release {
     async fn run(mut self) {
         let owed = std::mem::take(&mut self.owed);
-        if self.put_back {
+        if self.end_reason == EndReason::NothingHolds {
             // The interruption was disproved: nothing waits for us.
             for hook in owed.iter().filter(|hook| !self.shared.contains(hook)) {
                 self.term.hooks.forget(hook);
@@ -269,12 +266,7 @@ impl Release {
     }
 
     fn on_end(&self, node: &Node) -> OnEnd {
-        let why = match (self.put_back, self.by_hand) {
-            (true, _) => EndReason::NothingHolds,
-            (false, true) => EndReason::ByHand,
-            (false, false) => EndReason::InstanceGoes,
-        };
-        let drain = EndedDrain { instance: &self.instance, record: &self.record, why, disproved: &self.disproved, done: &self.done };
+        let drain = EndedDrain { instance: &self.instance, record: &self.record, why: self.end_reason, disproved: &self.disproved, done: &self.done };
         let released = Released::new(self.term.aws_now(), self.outcome);
         drain.on_end(node, |record| self.term.owed(record, &self.instance), &released)
     }

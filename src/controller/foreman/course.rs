@@ -18,7 +18,7 @@ use crate::{
     domain::{InstanceId, Moment, Node, NodeName, OwedHook, Taken, seconds},
     drain::{self, Drain, Input, Start},
     lifecycle::{self, HookFacts, LimitSettings, RecordClock},
-    record::{self, Record, RecordDeletion},
+    record::{self, EndReason, Record, RecordDeletion},
 };
 
 /// One node on its way out.
@@ -39,10 +39,8 @@ pub(in crate::controller) struct Course {
     pub(in crate::controller) paused: bool,
     /// Its own node carries the annotation that pauses it.
     pub(in crate::controller) held_alone: bool,
-    /// Somebody asked for its release.
-    pub(in crate::controller) by_hand: bool,
-    /// Its interruption was disproved, or its record is void: the Node is put back.
-    pub(in crate::controller) put_back: bool,
+    /// Why it ends, or would end now.
+    pub(in crate::controller) end_reason: EndReason,
     /// Events of stale interruptions that were proved since.
     pub(in crate::controller) proved: BTreeSet<String>,
     /// Events of those that were disproved.
@@ -59,10 +57,31 @@ pub(in crate::controller) struct Course {
     /// What the last Events about pauses, blocked pods and heartbeats have said.
     pub(in crate::controller) last_said: LastSaid,
     pub(in crate::controller) labelling: bool,
-    /// Nothing is heard from its kubelet; EC2 is being asked.
-    pub(in crate::controller) unreachable: bool,
-    /// Reads the Node before the drain ends because of that.
-    pub(in crate::controller) asking_node: Option<AbortOnDropHandle<()>>,
+    pub(in crate::controller) kubelet: Kubelet,
+}
+
+/// Whether the kubelet of a node is heard.
+pub(in crate::controller) enum Kubelet {
+    /// It is, or its silence counts for nothing.
+    Heard,
+    /// Nothing is heard of it, and EC2 is being asked.
+    Silent {
+        /// Reads the Node before the drain ends because of that.
+        asking_node: Option<AbortOnDropHandle<()>>,
+    },
+}
+
+impl Kubelet {
+    pub(super) const fn is_silent(&self) -> bool {
+        matches!(self, Self::Silent { .. })
+    }
+
+    /// Keeps the task that reads the Node; `None` ends it.
+    pub(super) fn set_asking(&mut self, task: Option<AbortOnDropHandle<()>>) {
+        if let Self::Silent { asking_node } = self {
+            *asking_node = task;
+        }
+    }
 }
 
 impl Course {
@@ -127,7 +146,8 @@ pub fn drain_settings(config: &DrainConfig) -> drain::Settings {
 impl Foreman {
     /// A hook of this course waits for its completion.
     pub(super) fn still_owes(&self, course: &Course) -> bool {
-        !course.put_back && self.term.owed(&course.record, &course.instance).iter().any(|owed| !course.over.contains(owed))
+        course.end_reason != EndReason::NothingHolds
+            && self.term.owed(&course.record, &course.instance).iter().any(|owed| !course.over.contains(owed))
     }
 
     /// Limits as the drain knows them, from facts.
@@ -204,8 +224,7 @@ impl Foreman {
             limits,
             paused: false,
             held_alone: false,
-            by_hand: false,
-            put_back: false,
+            end_reason: EndReason::InstanceGoes,
             proved: BTreeSet::new(),
             disproved: BTreeSet::new(),
             over: BTreeSet::new(),
@@ -215,8 +234,7 @@ impl Foreman {
             told_uncordoned: false,
             last_said: LastSaid::default(),
             labelling: false,
-            unreachable: false,
-            asking_node: None,
+            kubelet: Kubelet::Heard,
         };
         let over = course.is_over();
         self.claims.begin(instance, &node.name);

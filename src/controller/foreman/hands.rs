@@ -7,6 +7,7 @@ use crate::{
     controller::report::{DrainEvent, FleetEvent},
     domain::{Moment, Node, NodeName},
     drain::{DispatchInput, Input, NodeCondition},
+    record::EndReason,
 };
 
 impl Foreman {
@@ -68,8 +69,8 @@ impl Foreman {
     /// Somebody asked for the release of a node, or it is not ours to drain any more: its drain ends, and what it owes is completed.
     pub(super) fn let_go(&mut self, node: &Node) {
         let Some(course) = self.courses.get_mut(&node.name) else { return };
-        if course.drain.is_some() && !course.by_hand {
-            course.by_hand = true;
+        if course.drain.is_some() && course.end_reason == EndReason::InstanceGoes {
+            course.end_reason = EndReason::ByHand;
             let is_ignored = node.ignored();
             let event = if node.released_by_hand() { DrainEvent::ReleaseRequested } else { DrainEvent::NoLongerManaged { is_ignored } };
             self.term.report(&node.name, event);
@@ -82,7 +83,7 @@ impl Foreman {
     pub(super) fn end_by_hand(&mut self, node: &Node) {
         let Some(course) = self.courses.get_mut(&node.name) else { return };
         if course.drain.is_some() {
-            course.by_hand = true;
+            course.end_reason = EndReason::ByHand;
             self.term.report(&node.name, DrainEvent::RecordDeletedAgain);
         }
         self.step(&node.name, Input::Release);

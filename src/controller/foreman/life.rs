@@ -273,7 +273,7 @@ impl Foreman {
         let pods_are_known = course.drain.take().is_some_and(|drain| drain.has_listed_pods());
         // Nothing hangs on a proof any more, nor on whether its kubelet is heard.
         course.proving.clear();
-        course.asking_node = None;
+        course.kubelet.set_asking(None);
         self.term.rules_from_now_on(name, None);
         if let Some(wake) = course.wake.take() {
             self.wakes.remove(&(wake, name.clone()));

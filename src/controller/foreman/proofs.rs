@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use tracing::{debug, warn};
 
-use super::{Foreman, Word};
+use super::{Foreman, Word, course::Kubelet};
 use crate::{
     controller::{
         context::Term,
@@ -14,7 +14,7 @@ use crate::{
     },
     domain::{HookAction, HookKey, HookPurpose, InstanceId, Interruption, Kind, Node, NodeName, Ready, SpotAction, Taken, What, seconds},
     drain::{self, Input, NodeCondition},
-    record::Record,
+    record::{EndReason, Record},
     triage::{self, BeatAnswer, HookAnswer, InstanceAnswer, Knowledge},
 };
 
@@ -112,7 +112,7 @@ impl Foreman {
             self.term.report(name, DrainEvent::DisprovedOne);
             return;
         }
-        course.put_back = true;
+        course.end_reason = EndReason::NothingHolds;
         self.term.report(name, DrainEvent::Disproved);
         self.step(name, Input::Release);
     }
@@ -121,9 +121,10 @@ impl Foreman {
     pub(super) fn returned(&mut self, name: &NodeName, uid: &str, events: BTreeSet<String>) {
         let Some(course) = self.courses.get_mut(name).filter(|c| c.node.uid == uid && c.drain.is_some()) else { return };
         course.disproved.extend(events);
-        if !course.is_disproved() || std::mem::replace(&mut course.put_back, true) {
+        if !course.is_disproved() {
             return;
         }
+        course.end_reason = EndReason::NothingHolds;
         self.term.report(name, DrainEvent::InstanceReturned);
         self.step(name, Input::Release);
     }
@@ -135,7 +136,7 @@ impl Foreman {
         let silent: Vec<_> = self
             .courses
             .iter()
-            .filter(|(_, c)| c.drain.is_some() && (c.node.ready == Ready::Unknown || c.unreachable))
+            .filter(|(_, c)| c.drain.is_some() && (c.node.ready == Ready::Unknown || c.kubelet.is_silent()))
             .map(|(n, _)| n.clone())
             .collect();
         if silent.is_empty() {
@@ -150,11 +151,10 @@ impl Foreman {
         for name in silent {
             let Some(course) = self.courses.get_mut(&name) else { continue };
             let unreachable = drain::is_silent(course.node.ready, course.node.ready_since, now) && calm && few;
-            if unreachable == course.unreachable {
+            if unreachable == course.kubelet.is_silent() {
                 continue;
             }
-            course.unreachable = unreachable;
-            course.asking_node = None;
+            course.kubelet = if unreachable { Kubelet::Silent { asking_node: None } } else { Kubelet::Heard };
             let instance = course.instance.clone();
             self.term.report(&name, if unreachable { DrainEvent::KubeletSilent } else { DrainEvent::KubeletHeard });
             self.step(&name, Input::Node(if unreachable { NodeCondition::Unreachable } else { NodeCondition::Fine }));
@@ -170,7 +170,7 @@ impl Foreman {
     pub(super) fn ask_node(&mut self, name: &NodeName) {
         let Some(course) = self.courses.get_mut(name) else { return };
         let (term, node, uid) = (self.term.clone(), name.clone(), course.node.uid.clone());
-        course.asking_node = Some(self.term.spawn_scoped(async move {
+        course.kubelet.set_asking(Some(self.term.spawn_scoped(async move {
             let mut say_at = term.clock.now();
             loop {
                 match term.nodes.fetch(&node).await {
@@ -186,18 +186,18 @@ impl Foreman {
                 }
                 tokio::time::sleep(ASK_AGAIN).await;
             }
-        }));
+        })));
     }
 
     /// The Node of an unreachable node as it is now: its drain ends if the kubelet is silent, and goes on otherwise.
     pub(super) fn looked(&mut self, name: &NodeName, uid: &str, found: Option<&Node>) {
         let now = self.term.clock.now();
-        let Some(course) = self.courses.get_mut(name).filter(|c| c.node.uid == uid && c.unreachable && c.drain.is_some()) else { return };
+        let Some(course) = self.courses.get_mut(name).filter(|c| c.node.uid == uid && c.kubelet.is_silent() && c.drain.is_some()) else { return };
         // One that is gone, or another by now, is nothing that anything is heard of. The index tells that too.
         let is_silent = found.is_none_or(|found| found.uid != uid || drain::is_silent(found.ready, found.ready_since, now));
-        course.asking_node = None;
+        course.kubelet.set_asking(None);
         if !is_silent {
-            course.unreachable = false;
+            course.kubelet = Kubelet::Heard;
             self.term.report(name, DrainEvent::KubeletHeardByRead);
         }
         self.step(name, Input::Node(if is_silent { NodeCondition::StillUnreachable } else { NodeCondition::Fine }));
@@ -222,7 +222,7 @@ impl Foreman {
     /// EC2 says that the instance does not run: a node that nobody hears of is not waited for. One whose kubelet is heard still has its
     /// last minute, until its instance is over.
     pub(super) fn instance_ends(&mut self, name: &NodeName, instance: &InstanceId, over: bool) {
-        if self.courses.get(name).is_some_and(|c| c.instance == *instance && (over || c.unreachable)) {
+        if self.courses.get(name).is_some_and(|c| c.instance == *instance && (over || c.kubelet.is_silent())) {
             self.step(name, Input::Node(NodeCondition::InstanceOver));
         }
     }
