@@ -9,8 +9,8 @@ use std::{
 };
 
 use sundown::{
-    domain::{ApiAnswer, Moment, NodeName, Owner, Phase, Pod, PodKey, PodUid, seconds},
-    drain::{DispatchEffect, DispatchInput, DispatchSettings, Dispatcher, Drain, Effect, Input, Limits, Outcome, Settings, Start, classify},
+    domain::{ApiAnswer, Limits, Moment, NodeName, Owner, Phase, Pod, PodKey, PodUid, seconds},
+    drain::{DispatchEffect, DispatchInput, DispatchSettings, Dispatcher, Drain, Effect, Input, Outcome, Settings, Start, classify},
     interruption::{Parsed, parse as parse_body},
 };
 

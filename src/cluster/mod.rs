@@ -26,7 +26,7 @@ mod tests;
 
 pub use budgets::{BudgetChanges, BudgetEvent, BudgetWatch, list_budgets};
 pub use client::{Cluster, ClusterParts, ConnectError, ConnectOptions, Gate, Lane, OpenGate, Settings, connect};
-pub use daemonsets::{DaemonSetState, DaemonSets};
+pub use daemonsets::DaemonSets;
 pub use error::{ClusterError, Problem};
 pub use events::{
     About, EventNote, Recorder, RecorderCounts, RecorderSettings, Severity,

@@ -8,6 +8,7 @@ use super::{
     fake::{BUDGETS, Fake, NODES, PODS, node, pod},
     *,
 };
+use crate::domain::DaemonSetState;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_works_on_many_threads_and_ends_when_it_is_dropped() {

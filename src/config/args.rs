@@ -6,10 +6,10 @@ use clap::{ArgMatches, Args, Command, FromArgMatches as _, builder::Resettable};
 
 use super::{
     defaults as d,
-    values::{Exclusion, ForceAfter, Listen, PodEvents, QueueUrl, parse_count, parse_duration, parse_switch},
+    values::{Exclusion, Listen, PodEvents, QueueUrl, parse_count, parse_duration, parse_switch},
 };
 use crate::{
-    domain::{Compat, Selector},
+    domain::{Compat, ForceAfter, Selector},
     observe::{LogFormat, webhook::On},
 };
 

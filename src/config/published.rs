@@ -2,7 +2,8 @@
 
 use clap::{Args as _, Command, FromArgMatches as _, builder::Resettable};
 
-use super::{DrainConfig, ForceAfter, args::DrainArgs, validate::drain, values::duration_text};
+use super::{DrainConfig, args::DrainArgs, validate::drain, values::duration_text};
+use crate::domain::ForceAfter;
 
 impl DrainConfig {
     /// What decides about deadlines and force, as flags of `sundown run` in one line.

@@ -2,7 +2,7 @@
 
 use std::{fmt, net::SocketAddr, str::FromStr, time::Duration};
 
-use crate::domain::region_of_host;
+use crate::domain::{ForceAfter, region_of_host};
 
 /// An SQS queue by its URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,17 +13,6 @@ pub struct QueueUrl {
     pub region: Option<String>,
     /// The name of the queue.
     pub name: String,
-}
-
-/// When a pod whose eviction is refused is deleted instead.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum ForceAfter {
-    /// Never: the deadline passes.
-    Never,
-    /// Not before the last second ahead of the deadline, whatever its grace period is.
-    Deadline,
-    /// As late as its own grace period allows, but not before this share of the time to the deadline is over, 0 to 1.
-    Share(f64),
 }
 
 /// When a node leaves load balancers.

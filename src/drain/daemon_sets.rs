@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::DaemonSetState;
-use crate::domain::PodUid;
+use crate::domain::{DaemonSetState, PodUid};
 
 /// Namespace and name of a DaemonSet.
 pub(super) type DaemonSetKey = (String, String);

@@ -126,7 +126,7 @@ pub enum DispatchInput {
     Accepted {
         /// The node.
         node: NodeName,
-        /// See [`Limits::urgent`](super::Limits::urgent).
+        /// See [`Limits::urgent`](crate::domain::Limits::urgent).
         urgent: bool,
     },
     /// Time has passed.

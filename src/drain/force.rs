@@ -2,46 +2,7 @@
 
 use std::time::Duration;
 
-use crate::domain::{Moment, seconds};
-
-/// When a pod whose eviction was refused or had no answer is deleted instead.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum ForceAfter {
-    /// Never.
-    Never,
-    /// Not before the deadline: a second before it, whatever the pod's own grace period is. The same as a share of 1.
-    Deadline,
-    /// So early that the pod still has its own grace period before the deadline, but not before this share (0 to 1) of the time between
-    /// the accept and the deadline is over.
-    Share(f64),
-}
-
-impl Default for ForceAfter {
-    fn default() -> Self {
-        Self::Share(0.5)
-    }
-}
-
-/// What rules a drain now. Computed outside from facts, and given again whenever it changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// The deadline less its margin: pods are shortened and forced towards it. `None`: nothing is.
-    pub force_at: Option<Moment>,
-    /// When the interruption whose deadline rules was accepted.
-    pub accepted: Moment,
-    /// The drain ends then, whatever is left: at the deadline, less the time of one call. `None`: it does not end by itself before its node is empty.
-    pub end_at: Option<Moment>,
-    /// Goes first when a budget frees (spot, capacity, ending states).
-    pub urgent: bool,
-}
-
-impl Limits {
-    /// Nothing is shortened or forced, and no deadline ends the drain: for an interruption that is stale and not yet proved.
-    #[must_use]
-    pub const fn polite(accepted: Moment, urgent: bool) -> Self {
-        Self { force_at: None, accepted, end_at: None, urgent }
-    }
-}
+use crate::domain::{ForceAfter, Limits, Moment, seconds};
 
 /// The shortest grace period that is ever given. 0 would kill at once, without the API waiting for the kubelet.
 pub(super) const SHORTEST: Duration = seconds(1);

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{ForceAfter, Limits, Order};
-use crate::domain::{ApiAnswer, Moment, NodeName, Pod, PodKey, PodUid, seconds};
+use super::Order;
+use crate::domain::{ApiAnswer, DaemonSetState, ForceAfter, Limits, Moment, NodeName, Pod, PodKey, PodUid, seconds};
 
 /// What is the same for every drain.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -112,17 +112,6 @@ pub enum WatchState {
     Open,
     /// Not open (yet, or any more): nothing is known of changes since the last LIST.
     Blind,
-}
-
-/// What is known of a DaemonSet that owns a pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DaemonSetState {
-    /// It exists: its pods would come back at once and are left alone.
-    There,
-    /// It does not exist: its pods are ordinary ones.
-    Gone,
-    /// It may not be read: taken as there.
-    Unreadable,
 }
 
 /// What became of the node.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use self::{arrivals::Source, unanswered::Unanswered};
 use super::{
-    Class, DaemonSetState, DispatchInput, Effect, Input, LeftAlone, Limits, Note, Order, Outcome, Phase, Settings, Start, Status, Turn,
+    Class, DispatchInput, Effect, Input, LeftAlone, Note, Order, Outcome, Phase, Settings, Start, Status, Turn,
     answer::words,
     classify,
     comebacks::Comebacks,
@@ -19,7 +19,7 @@ use super::{
     status,
     view::View,
 };
-use crate::domain::{ApiAnswer, Moment, NodeName, Pod, PodKey, PodUid};
+use crate::domain::{ApiAnswer, DaemonSetState, Limits, Moment, NodeName, Pod, PodKey, PodUid};
 
 /// The drain of one node.
 #[derive(Debug)]

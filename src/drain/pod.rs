@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{BlockReason, By, Class, DeleteWhy, Limits, Note, Order, Settings, force};
-use crate::domain::{Moment, Pod, PodKey};
+use super::{BlockReason, By, Class, DeleteWhy, Note, Order, Settings, force};
+use crate::domain::{Limits, Moment, Pod, PodKey};
 
 /// Whether a pod counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

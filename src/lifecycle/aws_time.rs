@@ -6,8 +6,7 @@
 
 use jiff::SignedDuration;
 
-use super::Limits;
-use crate::domain::{Moment, Taken, seconds};
+use crate::domain::{Limits, Moment, Taken, seconds};
 
 /// A running drain adopts a newly measured skew if it differs from the present one by at least this. Smaller differences are
 /// measurement noise.

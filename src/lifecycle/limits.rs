@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::domain::{HookDescription, Kind, Moment, OwedHook, Taken, force_time, seconds};
+use crate::domain::{HookDescription, Kind, Limits, Moment, OwedHook, Taken, force_time, seconds};
 
 /// How long before its GlobalTimeout a hook is answered.
 const GLOBAL_RESERVE: Duration = seconds(60);
@@ -43,20 +43,6 @@ pub struct HookFacts {
     pub description: Option<HookDescription>,
     /// Two thirds of the window last granted are over with no heartbeat accepted: that window's end.
     pub lapse: Option<Moment>,
-}
-
-/// What a drain is held to now. Derived from facts, and derived again whenever they change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// The deadline less its margin: pods are forced towards it. `None`: nothing is shortened or forced.
-    pub force_at: Option<Moment>,
-    /// When the interruption whose deadline rules was taken on, or the take-up from which its deadline counts anew; the earliest of
-    /// all where none rules.
-    pub accepted: Moment,
-    /// The drain ends then, whatever is left: at the deadline, less the time of one call.
-    pub end_at: Option<Moment>,
-    /// Spot, capacity or an ending state is among them: it goes first when a budget frees.
-    pub urgent: bool,
 }
 
 /// The limits of a drain that has taken on `taken`. `take_up`: when the present leader took it up (at accept, take-over or

@@ -15,5 +15,5 @@ mod tests;
 pub use aws_time::{RecordClock, Skew};
 pub use beat::{BeatCounts, BeatSchedule, End, FORBIDDEN_RETRY, Start};
 pub use confirm::{Confirmation, Next, Seen};
-pub use limits::{HookFacts, LimitSettings, Limits, limits};
+pub use limits::{HookFacts, LimitSettings, limits};
 pub use pace::{BEAT_RATE, Pace, TAKE_UP_RATE, Turn, UNDESCRIBED_TIMEOUT};

@@ -16,8 +16,8 @@ use super::finding::Finding;
 use crate::{
     cli::words::count,
     cluster::{LEASE_VERBS, Right, Target, rights},
-    config::{Config, ForceAfter},
-    domain::{PAUSE, seconds, with_causes},
+    config::Config,
+    domain::{ForceAfter, PAUSE, seconds, with_causes},
 };
 
 /// How long one request may take.

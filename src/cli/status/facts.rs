@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     config::DrainConfig,
-    domain::{Budget, Moment, Node, NodeName, Pod, PodUid},
-    drain::DaemonSetState,
+    domain::{Budget, DaemonSetState, Moment, Node, NodeName, Pod, PodUid},
 };
 
 /// Everything that was read.

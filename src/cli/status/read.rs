@@ -17,7 +17,6 @@ use crate::{
     },
     config::DrainConfig,
     domain::{InstanceId, Node, NodeName, PAUSE, Pod, SETTINGS, seconds, with_causes},
-    drain::DaemonSetState,
     runtime::{Clock, Random, Spawner},
 };
 
@@ -105,11 +104,7 @@ impl Source {
         }
         let owners: BTreeSet<(String, String)> = facts.pods.values().flatten().flatten().filter_map(daemon_set_of).collect();
         for (namespace, name) in owners {
-            let state = match self.daemon_sets.state(&namespace, &name).await {
-                cluster::DaemonSetState::There => DaemonSetState::There,
-                cluster::DaemonSetState::Gone => DaemonSetState::Gone,
-                cluster::DaemonSetState::Unreadable => DaemonSetState::Unreadable,
-            };
+            let state = self.daemon_sets.state(&namespace, &name).await;
             facts.daemon_sets.insert((namespace, name), state);
         }
     }

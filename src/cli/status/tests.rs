@@ -16,8 +16,8 @@ use crate::{
     cli::paint::Paint,
     config::DrainConfig,
     controller::{drain_settings, limits_of},
-    domain::{Budget, BudgetKey, Moment, Node, Owner, PAUSE, Phase, Pod, PodKey, RECORD, Ready, Selector, TAINT, Taint, seconds},
-    drain::{BlockReason, DaemonSetState, Drain, Start},
+    domain::{Budget, BudgetKey, DaemonSetState, Moment, Node, Owner, PAUSE, Phase, Pod, PodKey, RECORD, Ready, Selector, TAINT, Taint, seconds},
+    drain::{BlockReason, Drain, Start},
     record::Record,
 };
 

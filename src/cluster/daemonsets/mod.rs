@@ -14,17 +14,7 @@ use kube::core::{Request, params::GetParams};
 use tokio::{sync::Mutex, time::Instant};
 
 use super::{Cluster, Lane, Problem, Target};
-
-/// What is known of a DaemonSet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DaemonSetState {
-    /// It exists.
-    There,
-    /// It does not (404): its pods are nobody's.
-    Gone,
-    /// Cannot be told now (no permission, no answer).
-    Unreadable,
-}
+use crate::domain::DaemonSetState;
 
 /// For how long it counts that one exists.
 const KNOWN: Duration = Duration::from_mins(10);

@@ -15,7 +15,7 @@ use crate::{
         release::Completing,
         report::{Begin, DrainEvent, FleetEvent},
     },
-    domain::{InstanceId, Moment, Node, NodeName, OwedHook, Taken, seconds},
+    domain::{InstanceId, Limits, Moment, Node, NodeName, OwedHook, Taken, seconds},
     drain::{self, Drain, Input, Start},
     lifecycle::{self, HookFacts, LimitSettings, RecordClock},
     record::{self, EndReason, Record, RecordDeletion},
@@ -35,7 +35,7 @@ pub(in crate::controller) struct Course {
     /// By which skew its record is read.
     pub(in crate::controller) record_clock: RecordClock,
     pub(in crate::controller) wake: Option<Moment>,
-    pub(in crate::controller) limits: drain::Limits,
+    pub(in crate::controller) limits: Limits,
     pub(in crate::controller) paused: bool,
     /// Its own node carries the annotation that pauses it.
     pub(in crate::controller) held_alone: bool,
@@ -111,16 +111,15 @@ pub fn limits_of(
     take_up: Moment,
     proved: &BTreeSet<String>,
     record_clock: Option<RecordClock>,
-) -> drain::Limits {
+) -> Limits {
     let settings = LimitSettings { drain_timeout: config.timeout, margin: config.deadline_margin, spot_margin: config.spot_deadline_margin };
     let sure: Vec<Taken> = taken.iter().filter(|t| is_sure(t, proved)).cloned().collect();
     let accepted = taken.iter().map(|t| t.accepted).min().unwrap_or(take_up);
     if sure.is_empty() {
-        return drain::Limits::polite(accepted, taken.iter().any(Taken::is_urgent));
+        return Limits::polite(accepted, taken.iter().any(Taken::is_urgent));
     }
-    let l = lifecycle::limits(&sure, hook_facts, take_up, &settings);
-    let l = record_clock.map_or(l, |clock| clock.soften(l));
-    drain::Limits { force_at: l.force_at, accepted: l.accepted, end_at: l.end_at, urgent: l.urgent }
+    let limits = lifecycle::limits(&sure, hook_facts, take_up, &settings);
+    record_clock.map_or(limits, |clock| clock.soften(limits))
 }
 
 /// When a leader has taken a drain up: at the accept where it led by then, at the take-over otherwise.
@@ -132,15 +131,7 @@ pub fn taken_up(accepted: Moment, leads_since: Moment, taken_over: Moment) -> Mo
 /// The settings of a drain, from the flags.
 #[must_use]
 pub fn drain_settings(config: &DrainConfig) -> drain::Settings {
-    drain::Settings {
-        force: match config.force_after {
-            crate::config::ForceAfter::Never => drain::ForceAfter::Never,
-            crate::config::ForceAfter::Deadline => drain::ForceAfter::Deadline,
-            crate::config::ForceAfter::Share(share) => drain::ForceAfter::Share(share),
-        },
-        min_drain: config.min_time,
-        ..drain::Settings::default()
-    }
+    drain::Settings { force: config.force_after, min_drain: config.min_time, ..drain::Settings::default() }
 }
 
 impl Foreman {
@@ -151,7 +142,7 @@ impl Foreman {
     }
 
     /// Limits as the drain knows them, from facts.
-    pub(super) fn limits_of(&self, taken: &[Taken], take_up: Moment, proved: &BTreeSet<String>, record_clock: RecordClock) -> drain::Limits {
+    pub(super) fn limits_of(&self, taken: &[Taken], take_up: Moment, proved: &BTreeSet<String>, record_clock: RecordClock) -> Limits {
         limits_of(&self.term.config.drain, taken, &self.hook_facts, take_up, proved, Some(record_clock))
     }
 
@@ -186,7 +177,7 @@ impl Foreman {
     }
 
     /// Notes what a drain is held to, for itself and for those who take more on for its node.
-    pub(super) fn set_limits(&mut self, name: &NodeName, limits: drain::Limits) {
+    pub(super) fn set_limits(&mut self, name: &NodeName, limits: Limits) {
         let Some(course) = self.courses.get_mut(name) else { return };
         let differs = course.limits.end_at != limits.end_at || course.limits.force_at != limits.force_at;
         if differs && course.drain.is_some() {

@@ -6,11 +6,10 @@ use tracing::{debug, warn};
 
 use super::{Foreman, Word};
 use crate::{
-    cluster::{self, Problem},
-    config::ForceAfter,
+    cluster::Problem,
     controller::{context::Term, report::DrainEvent},
-    domain::{ApiAnswer, NodeName, PodKey, PodUid},
-    drain::{DaemonSetState, DeleteWhy, DispatchInput, Input, Order, classify},
+    domain::{ApiAnswer, ForceAfter, NodeName, PodKey, PodUid},
+    drain::{DeleteWhy, DispatchInput, Input, Order, classify},
 };
 
 impl Foreman {
@@ -67,11 +66,7 @@ impl Foreman {
     pub(super) fn ask_daemon_set(&self, node: &NodeName, namespace: String, name: String) {
         let (term, node) = (self.term.clone(), node.clone());
         self.term.spawn(async move {
-            let state = match term.daemon_sets.state(&namespace, &name).await {
-                cluster::DaemonSetState::There => DaemonSetState::There,
-                cluster::DaemonSetState::Gone => DaemonSetState::Gone,
-                cluster::DaemonSetState::Unreadable => DaemonSetState::Unreadable,
-            };
+            let state = term.daemon_sets.state(&namespace, &name).await;
             term.tell(Word::DaemonSet { node, namespace, name, state });
         });
     }

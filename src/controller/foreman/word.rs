@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
     cluster::UnschedulableNodes,
-    domain::{ApiAnswer, InstanceId, Node, NodeName, OwedHook},
-    drain::{self, Order},
+    domain::{ApiAnswer, DaemonSetState, InstanceId, Node, NodeName, OwedHook},
+    drain::Order,
     lifecycle::HookFacts,
 };
 
@@ -61,7 +61,7 @@ pub(in crate::controller) enum Word {
         /// Its name.
         name: String,
         /// The answer.
-        state: drain::DaemonSetState,
+        state: DaemonSetState,
     },
     /// All drains are paused or resumed.
     PausedAll(bool),

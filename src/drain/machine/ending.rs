@@ -2,8 +2,8 @@
 
 use super::Drain;
 use crate::{
-    domain::{Moment, PodKey},
-    drain::{DispatchInput, Effect, Limits, NodeCondition, Outcome, silence::Silence},
+    domain::{Limits, Moment, PodKey},
+    drain::{DispatchInput, Effect, NodeCondition, Outcome, silence::Silence},
 };
 
 impl Drain {

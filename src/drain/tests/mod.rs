@@ -22,7 +22,9 @@ mod world;
 use std::{sync::Arc, time::Duration};
 
 use super::*;
-use crate::domain::{ApiAnswer, Budget, BudgetKey, Moment, Owner, Phase as PodPhase, Pod, PodKey, PodUid, Selector, seconds};
+use crate::domain::{
+    ApiAnswer, Budget, BudgetKey, DaemonSetState, ForceAfter, Limits, Moment, Owner, Phase as PodPhase, Pod, PodKey, PodUid, Selector, seconds,
+};
 
 /// `secs` seconds after the beginning of every test.
 fn at(secs: u64) -> Moment {
