@@ -50,6 +50,6 @@ pub use effect::{DeleteWhy, Effect, Note, Order, Outcome};
 pub use held::{Held, held_by};
 pub use input::{Input, NodeCondition, Settings, Start, WatchState};
 pub use machine::Drain;
-pub use silence::is_silent;
+pub use silence::{Hearing, is_silent};
 pub use status::{BlockReason, Blocked, Counts, LeftAlone, Phase, Status};
 pub use turn::Turn;

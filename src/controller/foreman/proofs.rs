@@ -18,9 +18,6 @@ use crate::{
     triage::{self, BeatAnswer, HookAnswer, InstanceAnswer, Knowledge},
 };
 
-/// For so long after the API server was away its word on kubelets counts for nothing.
-const AFTER_OUTAGE: Duration = seconds(120);
-
 impl Foreman {
     /// Which instance is a Node without providerID? DescribeInstances by private DNS name.
     pub(super) fn ask_name(&mut self, node: &Arc<Node>) {
@@ -129,8 +126,7 @@ impl Foreman {
         self.step(name, Input::Release);
     }
 
-    /// The rule of unreachable nodes: the kubelet is silent for a minute, the API server was not away just now, and not most
-    /// nodes are silent (then the fault is elsewhere).
+    /// A node is unreachable if its kubelet is silent for a minute, and that silence counts ([`drain::Hearing`]).
     pub(super) fn look_for_unreachable(&mut self) {
         let now = self.term.clock.now();
         let silent: Vec<_> = self
@@ -143,14 +139,17 @@ impl Foreman {
             return;
         }
         // Asked of the index, which has seen more than this term: an outage ends terms.
-        let index = self.term.nodes.state();
-        let calm = index.failing_since.is_none() && index.failed_at.is_none_or(|at| now >= at.plus(AFTER_OUTAGE));
-        let all = self.term.nodes.all();
-        let unknown = all.iter().filter(|n| n.ready == Ready::Unknown).count();
-        let few = unknown * 2 <= all.len() || all.len() <= 2;
+        let (index, all) = (self.term.nodes.state(), self.term.nodes.all());
+        let hearing = drain::Hearing {
+            watch_failing_since: index.failing_since,
+            watch_failed_at: index.failed_at,
+            nodes: all.len(),
+            silent: all.iter().filter(|n| n.ready == Ready::Unknown).count(),
+        };
+        let counts = hearing.counts(now);
         for name in silent {
             let Some(course) = self.courses.get_mut(&name) else { continue };
-            let unreachable = drain::is_silent(course.node.ready, course.node.ready_since, now) && calm && few;
+            let unreachable = drain::is_silent(course.node.ready, course.node.ready_since, now) && counts;
             if unreachable == course.kubelet.is_silent() {
                 continue;
             }
