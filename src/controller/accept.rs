@@ -138,7 +138,7 @@ async fn write(
             record::Accept::Repeat => {
                 // One that waits for its proof is not believed yet.
                 if !verdict.standing.is_polite() && matches!(interruption.what, What::StateChange(state) if state.is_over()) {
-                    term.tell(super::foreman::Word::InstanceEnds { node: name.clone(), instance: verdict.instance.clone(), over: true });
+                    term.send(super::fleet::FleetInput::InstanceEnds { node: name.clone(), instance: verdict.instance.clone(), over: true });
                 }
                 return Some(Accepted::Repeat { open: is_open(&node, &interruption.instance) });
             }
@@ -239,7 +239,7 @@ fn done(term: &Term, interruption: &Interruption, verdict: &triage::Accept, node
         follows: outlook.words(),
     };
     term.report(&node.name, DrainEvent::Accepted(Box::new(accepted)));
-    term.tell(super::foreman::Word::Accepted { node, instance: verdict.instance.clone(), over });
+    term.send(super::fleet::FleetInput::Accepted { node, instance: verdict.instance.clone(), over });
 }
 
 /// The drain of the open record on this Node is over in this process, which has still to write `released`.

@@ -9,7 +9,7 @@ use super::{
     accept::{self, Accepted},
     claims,
     context::Term,
-    foreman::Word,
+    fleet::FleetInput,
     hook_claims,
     hooks::{First, Source},
     questions::{Answer, Questions},
@@ -59,14 +59,14 @@ struct Undecided(Term);
 
 impl Undecided {
     fn new(term: &Term) -> Self {
-        term.tell(Word::Arrived);
+        term.send(FleetInput::Arrived);
         Self(term.clone())
     }
 }
 
 impl Drop for Undecided {
     fn drop(&mut self) {
-        self.0.tell(Word::Settled);
+        self.0.send(FleetInput::Settled);
     }
 }
 

@@ -5,7 +5,7 @@ use tracing::warn;
 use super::{
     accept::{self, Accepted, Tries},
     context::Term,
-    foreman::Word,
+    fleet::FleetInput,
 };
 use crate::{
     cluster::{About, EventNote, EventReason, Problem, Severity},
@@ -34,7 +34,7 @@ pub(super) async fn accept(
     if let OtherClaims::Drain(others) = &verdict.others {
         // Before the first record is written: its drain may be over before the second has begun.
         let nodes = others.iter().map(|node| node.name.clone()).chain([verdict.node.name.clone()]).collect();
-        term.tell(Word::Claimed { instance: verdict.instance.clone(), nodes });
+        term.send(FleetInput::Claimed { instance: verdict.instance.clone(), nodes });
     }
     // A Node that cannot be written, which its own kubelet can bring about, keeps no other Node from being accepted.
     let mut accepted = accept::accept(term, interruption, verdict, happened, sent, tries).await;

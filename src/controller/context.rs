@@ -15,7 +15,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use super::{
     Board, Outlets,
     departed::Departed,
-    foreman::Word,
+    fleet::FleetInput,
     hooks::{Granted, Hooks},
     report::Told,
 };
@@ -107,7 +107,7 @@ pub(super) struct Term {
     /// When it began.
     pub(super) since: Moment,
     end: CancellationToken,
-    words: mpsc::UnboundedSender<Word>,
+    inputs: mpsc::UnboundedSender<FleetInput>,
     pub(super) hooks: Hooks,
     gates: Arc<Mutex<BTreeMap<NodeName, Arc<tokio::sync::Mutex<()>>>>>,
     accepts: Arc<Semaphore>,
@@ -129,19 +129,19 @@ impl std::ops::Deref for Term {
 }
 
 impl Term {
-    /// A term that begins now; the second half hears the words. `kept`: what this process went on beating since its last term.
-    pub(super) fn begin(standing: Standing, kept: Option<Hooks>) -> (Self, mpsc::UnboundedReceiver<Word>) {
-        let (words, heard) = mpsc::unbounded_channel();
+    /// A term that begins now; the second half receives the inputs. `kept`: what this process went on beating since its last term.
+    pub(super) fn begin(standing: Standing, kept: Option<Hooks>) -> (Self, mpsc::UnboundedReceiver<FleetInput>) {
+        let (inputs, heard) = mpsc::unbounded_channel();
         let end = CancellationToken::new();
         let since = standing.clock.now();
         let hooks = match kept {
-            Some(kept) => kept.resume(words.clone()),
-            None => Hooks::new(standing.clone(), words.clone()),
+            Some(kept) => kept.resume(inputs.clone()),
+            None => Hooks::new(standing.clone(), inputs.clone()),
         };
         let term = Self {
             since,
             end,
-            words,
+            inputs,
             hooks,
             gates: Arc::default(),
             accepts: Arc::new(Semaphore::new(ACCEPTS)),
@@ -205,10 +205,10 @@ impl Term {
         self.hooks.clone()
     }
 
-    /// Tells the foreman.
-    pub(super) fn tell(&self, word: Word) {
+    /// Sends the fleet an input.
+    pub(super) fn send(&self, input: FleetInput) {
         // Nobody hears at the end of a term, and then nothing is to be done about it.
-        drop(self.words.send(word));
+        drop(self.inputs.send(input));
     }
 
     /// One writer of a Node at a time: two interruptions of one node are taken on one after the other.
@@ -286,7 +286,7 @@ impl Term {
         self.real_tests_until.is_some_and(|until| self.clock.now() < until)
     }
 
-    /// This event of a dry run, known by these words, was not spoken of yet.
+    /// This event of a dry run, known by this text, was not spoken of yet.
     pub(super) fn first_said(&self, event: &str) -> bool {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.len() >= 10_000 {

@@ -2,7 +2,7 @@
 //!
 //! - `service`: the one function that a run and a simulation call; leadership comes and goes in it. `upkeep`: what goes on whoever leads.
 //! - `intake`: from the queues to the desk. `desk`, `case`: from a message to a decision. `accept`: the PATCH.
-//! - `foreman`: all drains and the dispatcher. `hooks`: heartbeats and completions. `release`: the end of a drain. `node_writer`: writes of a Node that must succeed in the end.
+//! - `fleet`: all drains and the dispatcher. `hooks`: heartbeats and completions. `release`: the end of a drain. `node_writer`: writes of a Node that must succeed in the end.
 //!   `departed`: what a Node owed that went while nobody led. `dead_letters`: how deep those queues are.
 //! - `report`: what happens to drains becomes log lines, metrics, Events, notifications and traces. `outlets`: where else: `trial`, `notices`. `places`: where a node is, for figures.
 
@@ -15,7 +15,7 @@ mod counting;
 mod dead_letters;
 mod departed;
 mod desk;
-mod foreman;
+mod fleet;
 mod hook_claims;
 mod hooks;
 pub mod intake;
@@ -33,7 +33,7 @@ mod upkeep;
 
 pub use board::{BlockedFor, Board, NodeReport};
 pub use counting::words;
-pub use foreman::{drain_settings, limits_of, taken_up};
+pub use fleet::{drain_settings, limits_of, taken_up};
 pub use outlets::Outlets;
 pub use service::{AWAITED, Parts, serve};
 pub use trial::{NotATrialQueue, TRIAL_BEGINS, TrialEntry, TrialLog, Would, vouch};

@@ -8,7 +8,7 @@ use tracing::Instrument;
 use super::{
     context::Term,
     departed::Departure,
-    foreman::{Course, Word},
+    fleet::{FleetInput, NodeState},
     hook_claims,
     hooks::{Completion, Source},
     node_writer::{NodeWrite, patch_node, read_node},
@@ -114,26 +114,26 @@ async fn wait(clock: Clock, mut told: watch::Receiver<Due>) {
 
 /// Starts the release of a drain that has ended. `shared`: the lifecycle actions that drains of other Nodes of the instance owe too.
 /// `is_held`: it waits for these drains.
-pub(super) fn start(term: &Term, course: &Course, outcome: &Outcome, shared: BTreeSet<OwedHook>, is_held: bool) -> Completing {
+pub(super) fn start(term: &Term, state: &NodeState, outcome: &Outcome, shared: BTreeSet<OwedHook>, is_held: bool) -> Completing {
     let release = Release {
         term: term.clone(),
-        name: course.node.name.clone(),
-        uid: course.node.uid.clone(),
-        instance: course.instance.clone(),
-        record: course.record.clone(),
-        taken: course.taken.clone(),
-        owed: term.owed(&course.record, &course.instance),
+        name: state.node.name.clone(),
+        uid: state.node.uid.clone(),
+        instance: state.instance.clone(),
+        record: state.record.clone(),
+        taken: state.taken.clone(),
+        owed: term.owed(&state.record, &state.instance),
         outcome: outcome.as_str(),
         node_gone: matches!(outcome, Outcome::NodeGone),
-        end_reason: course.end_reason,
-        disproved: course.disproved.clone(),
+        end_reason: state.end_reason,
+        disproved: state.disproved.clone(),
         done: BTreeSet::new(),
         shared,
     };
     // Those who ship logs get their time, but not beyond the deadline.
     let delayed = matches!(outcome, Outcome::Empty) && !release.owed.is_empty();
     let delay = if delayed { term.config.drain.complete_delay } else { Duration::ZERO };
-    let by = term.clock.now().plus(delay).min(course.limits.end_at.unwrap_or(Moment::MAX));
+    let by = term.clock.now().plus(delay).min(state.limits.end_at.unwrap_or(Moment::MAX));
     let owed = release.owed.iter().cloned().collect();
     let (due, told) = watch::channel(Due { at: by, is_held });
     let clock = term.clock;
@@ -142,7 +142,7 @@ pub(super) fn start(term: &Term, course: &Course, outcome: &Outcome, shared: BTr
             wait(clock, told).await;
             release.run().await;
         }
-        .instrument(term.drain_span(&course.node.name)),
+        .instrument(term.drain_span(&state.node.name)),
     );
     Completing { due, owed }
 }
@@ -188,7 +188,7 @@ impl Release {
         if !self.node_gone {
             self.node_gone = self.write().await == Written::NodeGone;
         }
-        self.term.tell(Word::Released { node: self.name.clone(), uid: self.uid.clone(), node_gone: self.node_gone });
+        self.term.send(FleetInput::Released { node: self.name.clone(), uid: self.uid.clone(), node_gone: self.node_gone });
     }
 
     /// Completes what `record` owes.
@@ -197,7 +197,7 @@ impl Release {
         let completions = owed.iter().map(|o| self.complete_one(o, record.is_unconfirmed(&o.key)));
         let results = futures::future::join_all(completions).await;
         let over = owed.iter().zip(&results).filter(|(_, result)| result.is_some()).map(|(owed, _)| owed.clone()).collect();
-        self.term.tell(Word::HooksOver { node: self.name.clone(), uid: self.uid.clone(), hooks: over });
+        self.term.send(FleetInput::HooksOver { node: self.name.clone(), uid: self.uid.clone(), hooks: over });
         for (owed, result) in owed.iter().zip(results) {
             if let Some(end) = result {
                 self.term.report(&self.name, DrainEvent::HookServed(owed.clone(), end));

@@ -6,7 +6,7 @@ use tracing::{debug, info};
 
 use super::{
     context::Term,
-    foreman::Word,
+    fleet::FleetInput,
     hooks::{Proof, Source},
     release,
     report::DrainEvent,
@@ -61,7 +61,7 @@ pub(super) async fn put_back(term: &Term, node: &Arc<Node>, interruption: &Inter
     }
     if let Some(events) = ended {
         // The drain ends, and its release puts the Node back.
-        term.tell(Word::Returned { node: node.name.clone(), uid: node.uid.clone(), events });
+        term.send(FleetInput::Returned { node: node.name.clone(), uid: node.uid.clone(), events });
         for _ in 0..LOOKS {
             tokio::time::sleep(std::time::Duration::from_millis(250)).await;
             let now = term.nodes.get(&node.name).map(|n| record::returned(&n, interruption));

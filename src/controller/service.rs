@@ -16,7 +16,7 @@ use super::{
     counting::Counting,
     dead_letters,
     departed::{self, Departed},
-    desk, foreman,
+    desk, fleet,
     hooks::{Granted, Hooks},
     intake::{self, Intake, IntakeHandle, IntakeObserver, IntakeView},
     places,
@@ -317,16 +317,16 @@ struct Leading {
 impl Leading {
     fn begin(standing: &Standing, parts: &Parts, counting: &Counting, keeper: &LeaseKeeper, inlet: &Inlet, kept: Option<Hooks>) -> Self {
         info!("This process leads.");
-        let (term, words) = Term::begin(standing.clone(), kept);
-        let foreman_loop = parts.loops.register("foreman", STUCK);
+        let (term, inputs) = Term::begin(standing.clone(), kept);
+        let fleet_loop = parts.loops.register("fleet", STUCK);
         if !standing.config.dry_run {
             // Both may have been silently dead while this process stood by.
             standing.nodes.restart_watch();
             standing.budgets.restart_watch();
             standing.confirmation.set(Err("the unschedulable nodes are not listed yet".to_owned()));
             // Before anything is taken up: a pause that began before this term holds from its first moment.
-            term.tell(foreman::Word::PausedAll(*keeper.paused().borrow()));
-            term.spawn(foreman::work(term.clone(), words, foreman_loop));
+            term.send(fleet::FleetInput::PausedAll(*keeper.paused().borrow()));
+            term.spawn(fleet::work(term.clone(), inputs, fleet_loop));
             term.spawn(follow_pause(term.clone(), keeper.paused()));
         }
         let (task, slot, loops) = (term.clone(), inlet.clone(), parts.loops.clone());
@@ -392,7 +392,7 @@ impl Leading {
 async fn follow_pause(term: Term, mut paused: tokio::sync::watch::Receiver<bool>) {
     loop {
         let on = *paused.borrow_and_update();
-        term.tell(foreman::Word::PausedAll(on));
+        term.send(fleet::FleetInput::PausedAll(on));
         if paused.changed().await.is_err() {
             return;
         }

@@ -12,7 +12,7 @@ use tracing::{debug, info, warn};
 use super::{Completion, Hooks, Order, Pacer, Past, Proof, Source, Undescribed, unseen};
 use crate::{
     aws::{Advice, AwsError, HookResult, LookupError},
-    controller::{context::Standing, foreman::Word},
+    controller::{context::Standing, fleet::FleetInput},
     domain::{HookKey, InstanceState, Moment, OwedHook, seconds},
     lifecycle::{BeatSchedule, Confirmation, End, FORBIDDEN_RETRY, HookFacts, Next, Seen},
     observe::{BeatResult, CompletionResult},
@@ -27,7 +27,7 @@ const CLAIM: Duration = seconds(300);
 /// Keeps one action open.
 pub(super) struct Keeper {
     standing: Standing,
-    words: mpsc::UnboundedSender<Word>,
+    inputs: mpsc::UnboundedSender<FleetInput>,
     /// As it is called: with its token where a message brought it, unless AWS does not take that.
     owed: OwedHook,
     source: Source,
@@ -64,7 +64,7 @@ impl Keeper {
         let token = owed.token.clone().filter(|_| source == Source::Message);
         Self {
             standing: hooks.standing.clone(),
-            words: hooks.words.clone(),
+            inputs: hooks.inputs.clone(),
             names: vec![owed.clone()],
             owed: OwedHook { token, ..owed },
             source,
@@ -204,8 +204,8 @@ impl Keeper {
                 (self.complete_at, self.is_stranded, self.unclaimed_until) = (None, true, None);
                 (self.confirmation, self.confirm_at) = (Confirmation::default(), None);
             }
-            Order::Resume(words) => {
-                (self.words, self.told, self.is_stranded) = (words, None, false);
+            Order::Resume(inputs) => {
+                (self.inputs, self.told, self.is_stranded) = (inputs, None, false);
                 self.unclaimed_until = Some(now.plus(CLAIM));
             }
             Order::Named(name, source) => {
@@ -308,7 +308,7 @@ impl Keeper {
         let facts = self.schedule.facts(now);
         if self.told.as_ref() != Some(&facts) {
             for name in &self.names {
-                self.words.send(Word::Hook(name.clone(), facts.clone())).ok();
+                self.inputs.send(FleetInput::Hook(name.clone(), facts.clone())).ok();
             }
             self.told = Some(facts);
         }

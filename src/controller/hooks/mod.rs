@@ -23,7 +23,7 @@ use self::{
     pacer::Pacer,
     undescribed::Undescribed,
 };
-use super::{context::Standing, foreman::Word};
+use super::{context::Standing, fleet::FleetInput};
 use crate::{
     domain::{Moment, OwedHook, seconds},
     lifecycle::{BeatSchedule, Start},
@@ -59,8 +59,8 @@ enum Order {
     Named(Box<OwedHook>, Source),
     /// The term is over, and the heartbeats alone go on.
     Strand,
-    /// A new term, which hears these words.
-    Resume(mpsc::UnboundedSender<Word>),
+    /// A new term, which receives these inputs.
+    Resume(mpsc::UnboundedSender<FleetInput>),
     Forget,
 }
 
@@ -69,7 +69,7 @@ enum Order {
 pub(super) struct Hooks {
     standing: Standing,
     end: CancellationToken,
-    words: mpsc::UnboundedSender<Word>,
+    inputs: mpsc::UnboundedSender<FleetInput>,
     book: Arc<Mutex<Book>>,
     past: Arc<Mutex<Past>>,
     pacer: Pacer,
@@ -96,10 +96,10 @@ pub(super) enum Source {
 }
 
 impl Hooks {
-    pub(super) fn new(standing: Standing, words: mpsc::UnboundedSender<Word>) -> Self {
+    pub(super) fn new(standing: Standing, inputs: mpsc::UnboundedSender<FleetInput>) -> Self {
         let end = CancellationToken::new();
         let pacer = Pacer::start(standing.clock, &standing.spawner, &end);
-        Self { standing, end, words, book: Arc::default(), past: Arc::default(), pacer, undescribed: Undescribed::default() }
+        Self { standing, end, inputs, book: Arc::default(), past: Arc::default(), pacer, undescribed: Undescribed::default() }
     }
 
     /// No more beats, of any action.
@@ -121,13 +121,13 @@ impl Hooks {
     }
 
     /// The same process leads again: the new term finds its actions kept open.
-    pub(super) fn resume(self, words: mpsc::UnboundedSender<Word>) -> Self {
+    pub(super) fn resume(self, inputs: mpsc::UnboundedSender<FleetInput>) -> Self {
         {
             let mut book = self.book();
-            book.tell_all(|| Order::Resume(words.clone()));
+            book.tell_all(|| Order::Resume(inputs.clone()));
             self.standing.metrics.set_hooks_owed(book.running());
         }
-        Self { words, ..self }
+        Self { inputs, ..self }
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {

@@ -1,6 +1,6 @@
 //! Traces: one for each drain, for whoever looks for where its time went.
 //!
-//! They are put together from what the foreman does anyway, and sent by a task of their own: drains never wait for them. What is not sent is
+//! They are put together from what is reported anyway, and sent by a task of their own: drains never wait for them. What is not sent is
 //! counted. A build without the feature `otlp` (`--no-default-features`) sends none.
 
 mod drain;

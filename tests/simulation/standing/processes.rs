@@ -21,7 +21,7 @@ async fn every_loop_of_a_leader_and_of_a_standby_is_looked_at_and_turns() {
     let second = stage.start("sundown-1", &[]);
     stage.pass(5).await;
     let names = |replica: &Replica| replica.loops.names().into_iter().collect::<BTreeSet<_>>();
-    assert_eq!(names(&first), BTreeSet::from(["desk", "foreman", "lease", "look_after", "poller"]));
+    assert_eq!(names(&first), BTreeSet::from(["desk", "fleet", "lease", "look_after", "poller"]));
     assert_eq!(names(&second), BTreeSet::from(["lease", "look_after"]));
     for replica in [&first, &second] {
         for _ in 0..10 {

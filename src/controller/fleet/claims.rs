@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Foreman;
+use super::Fleet;
 use crate::{
     controller::{
         release::{self, Completing},
@@ -75,10 +75,10 @@ impl Claims {
     }
 }
 
-impl Foreman {
+impl Fleet {
     /// Another Node that claims the same instance is drained, or is about to be. A drain that is not paused ends at its deadline.
     fn waits_for_others(&self, instance: &InstanceId, node: &NodeName) -> bool {
-        let is_draining = |name: &NodeName| self.courses.get(name).is_some_and(|course| course.drain.is_some());
+        let is_draining = |name: &NodeName| self.drains.get(name).is_some_and(|state| state.drain.is_some());
         let mut others = self.claims.draining.get(instance).into_iter().flatten().filter(|other| *other != node);
         others.any(is_draining) || self.claims.expects_others(instance, node, self.term.clock.now())
     }
@@ -86,34 +86,34 @@ impl Foreman {
     /// Another drain of the same instance that owes this lifecycle action too.
     pub(super) fn other_that_owes(&self, owed: &OwedHook) -> Option<NodeName> {
         let owes = |name: &NodeName| {
-            let course = self.courses.get(name);
-            course.is_some_and(|course| self.term.owed(&course.record, &course.instance).contains(owed))
+            let state = self.drains.get(name);
+            state.is_some_and(|state| self.term.owed(&state.record, &state.instance).contains(owed))
         };
         self.claims.draining.get(&owed.key.instance)?.iter().find(|name| owes(name)).cloned()
     }
 
     /// A drain has ended: starts its release, which completes when no other Node of the instance is drained any more.
     pub(super) fn release(&mut self, name: &NodeName, outcome: &Outcome) {
-        let Some(instance) = self.courses.get(name).map(|course| course.instance.clone()) else { return };
+        let Some(instance) = self.drains.get(name).map(|state| state.instance.clone()) else { return };
         let is_held = self.waits_for_others(&instance, name);
         let others: BTreeSet<NodeName> = self.claims.nodes(&instance).into_iter().filter(|other| other != name).collect();
-        let of_others = others.iter().filter_map(|other| self.courses.get(other));
-        let shared = of_others.flat_map(|course| self.term.owed(&course.record, &course.instance)).collect();
-        let Some(course) = self.courses.get_mut(name) else { return };
+        let of_others = others.iter().filter_map(|other| self.drains.get(other));
+        let shared = of_others.flat_map(|state| self.term.owed(&state.record, &state.instance)).collect();
+        let Some(state) = self.drains.get_mut(name) else { return };
         if is_held {
             self.claims.held.insert(name.clone());
             self.term.report(name, DrainEvent::WaitsForOthers);
         }
-        course.completing = Some(release::start(&self.term, course, outcome, shared, is_held));
+        state.completing = Some(release::start(&self.term, state, outcome, shared, is_held));
     }
 
     /// Lets those releases complete that wait for no other Node any more.
     pub(super) fn complete_claimed(&mut self) {
         for name in std::mem::take(&mut self.claims.held) {
-            let Some(course) = self.courses.get(&name) else { continue };
-            if self.waits_for_others(&course.instance, &name) {
+            let Some(state) = self.drains.get(&name) else { continue };
+            if self.waits_for_others(&state.instance, &name) {
                 self.claims.held.insert(name);
-            } else if let Some(completing) = &course.completing {
+            } else if let Some(completing) = &state.completing {
                 completing.let_go();
             }
         }

@@ -1,4 +1,4 @@
-//! What the foreman is told by other tasks.
+//! The inputs that other tasks send to the fleet.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -9,9 +9,9 @@ use crate::{
     lifecycle::HookFacts,
 };
 
-/// What the foreman is told by other tasks.
+/// The inputs that other tasks send to the fleet.
 #[derive(Debug)]
-pub(in crate::controller) enum Word {
+pub(in crate::controller) enum FleetInput {
     /// An interruption was received and is not decided yet.
     Arrived,
     /// One that arrived is decided, or its accept has failed once, or it waits for something else than a call.

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::Foreman;
+use super::Fleet;
 use crate::{
     controller::report::DrainEvent,
     domain::{InstanceId, Node, OwedHook},
     record::{self, HeldRecord, MissingRecord, OnDeletion, OnMissingRecord, Record},
 };
 
-impl Foreman {
+impl Fleet {
     /// A Node that shows no record.
     pub(super) fn unrecorded(&mut self, node: &Arc<Node>, instance: Option<&InstanceId>) {
         self.damaged.remove(&node.name);
@@ -36,7 +36,7 @@ impl Foreman {
             }
             OnMissingRecord::CountDeletion => self.record_deleted(node),
             OnMissingRecord::WriteBack => {
-                if let Some((record, _)) = instance.and_then(|instance| self.ghosts.remove(instance)) {
+                if let Some((record, _)) = instance.and_then(|instance| self.remembered.remove(instance)) {
                     self.write_back(node, record);
                 }
             }
@@ -47,13 +47,13 @@ impl Foreman {
     }
 
     fn held_record(&self, node: &Node, instance: Option<&InstanceId>) -> HeldRecord {
-        if let Some(course) = self.courses.get(&node.name) {
-            return HeldRecord::Drain { is_pending: course.drain.is_some() || self.still_owes(course) };
+        if let Some(state) = self.drains.get(&node.name) {
+            return HeldRecord::Drain { is_pending: state.drain.is_some() || self.still_owes(state) };
         }
         if self.doubted.get(&node.name).is_some_and(|doubted| doubted.node.uid == node.uid) && self.term.selects(node) {
             return HeldRecord::Doubted;
         }
-        let held = instance.and_then(|instance| Some((instance, &self.ghosts.get(instance)?.0)));
+        let held = instance.and_then(|instance| Some((instance, &self.remembered.get(instance)?.0)));
         held.map_or(HeldRecord::None, |(instance, record)| HeldRecord::OfInstance { is_valid: record::reregister(node, instance, record).is_some() })
     }
 
@@ -61,7 +61,7 @@ impl Foreman {
     /// the fresh record of the next interruption.
     pub(super) fn owed_by_deleted_record(&self, node: &Node) -> Vec<OwedHook> {
         let Some(gone) = self.term.departed.of(&node.uid).filter(|_| self.term.manages(node)) else { return Vec::new() };
-        let is_being_restored = self.being_restored.contains(&node.uid) || self.ghosts.contains_key(&gone.instance);
+        let is_being_restored = self.being_restored.contains(&node.uid) || self.remembered.contains_key(&gone.instance);
         if self.takeover.confirmed.is_listed() && node.record().is_none() && !is_being_restored {
             return Vec::new();
         }
@@ -71,8 +71,8 @@ impl Foreman {
     /// The Node shows an open record: the one that was written back, or a fresh one.
     pub(super) fn record_seen(&mut self, node: &Node) {
         self.being_restored.remove(&node.uid);
-        if let Some(course) = self.courses.get_mut(&node.name) {
-            course.deletion.seen();
+        if let Some(state) = self.drains.get_mut(&node.name) {
+            state.deletion.seen();
         }
         if let Some(doubted) = self.doubted.get_mut(&node.name) {
             doubted.deletion.seen();
@@ -81,7 +81,7 @@ impl Foreman {
 
     /// A person has deleted the record and left the taint.
     fn record_deleted(&mut self, node: &Arc<Node>) {
-        let of_drain = self.courses.get_mut(&node.name).map(|course| (&mut course.deletion, &course.record));
+        let of_drain = self.drains.get_mut(&node.name).map(|state| (&mut state.deletion, &state.record));
         let of_doubted = self.doubted.get_mut(&node.name).map(|doubted| (&mut doubted.deletion, &doubted.record));
         let Some((deletion, record)) = of_drain.or(of_doubted) else { return };
         match deletion.deleted() {
@@ -99,13 +99,13 @@ impl Foreman {
 
     /// The record of a doubted Node is not coming back: its drain begins, only to end at once and to complete what the record owes.
     fn begin_doubted(&mut self, node: &Arc<Node>) {
-        if self.courses.contains_key(&node.name) {
+        if self.drains.contains_key(&node.name) {
             return;
         }
         let Some(doubted) = self.take_doubted(node) else { return };
         self.begin(node, &doubted.instance, doubted.record);
-        if let Some(course) = self.courses.get_mut(&node.name) {
-            course.deletion = doubted.deletion;
+        if let Some(state) = self.drains.get_mut(&node.name) {
+            state.deletion = doubted.deletion;
         }
     }
 
@@ -119,7 +119,7 @@ impl Foreman {
 
     /// The instance registered again: its new Node gets the record, the cordon and the taint.
     fn register(&mut self, node: &Arc<Node>, instance: Option<&InstanceId>) {
-        let Some((instance, (record, _))) = instance.and_then(|instance| self.ghosts.remove_entry(instance)) else { return };
+        let Some((instance, (record, _))) = instance.and_then(|instance| self.remembered.remove_entry(instance)) else { return };
         self.term.report(&node.name, DrainEvent::Registered(instance.clone()));
         self.write(node, "write the record of a re-registered node", move |node| record::reregister(node, &instance, &record));
     }

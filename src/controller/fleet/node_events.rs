@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Course, Foreman};
+use super::{Fleet, NodeState};
 use crate::{
     controller::report::{DrainEvent, list},
     domain::{Moment, NodeName, PodKey, seconds},
@@ -72,53 +72,53 @@ impl LastSaid {
     }
 }
 
-impl Foreman {
+impl Fleet {
     /// Says what has changed on some of the nodes, the others' turn comes in the next seconds.
-    pub(super) fn tell_nodes(&mut self, now: Moment) {
-        let start = self.told_last.take();
+    pub(super) fn report_nodes(&mut self, now: Moment) {
+        let start = self.reported_last.take();
         let after = |name: &&NodeName| start.as_ref().is_none_or(|last| *name > last);
-        let mut names: Vec<NodeName> = self.courses.keys().filter(after).cloned().collect();
-        names.extend(self.courses.keys().filter(|name| !after(name)).cloned());
+        let mut names: Vec<NodeName> = self.drains.keys().filter(after).cloned().collect();
+        names.extend(self.drains.keys().filter(|name| !after(name)).cloned());
         let mut said = 0;
         for name in names.into_iter().take(LOOKED_AT) {
             if said == PER_SECOND {
                 break;
             }
-            said += usize::from(self.tell_node(&name, now));
-            self.told_last = Some(name);
+            said += usize::from(self.report_node(&name, now));
+            self.reported_last = Some(name);
         }
     }
 
     /// Whether anything was said.
-    fn tell_node(&mut self, name: &NodeName, now: Moment) -> bool {
-        let Some(node) = self.courses.get(name).and_then(|course| self.node_now(course, now)) else { return false };
+    fn report_node(&mut self, name: &NodeName, now: Moment) -> bool {
+        let Some(node) = self.drains.get(name).and_then(|state| self.node_now(state, now)) else { return false };
         let all = self.paused;
-        let Some(course) = self.courses.get_mut(name) else { return false };
-        let Some(news) = course.last_said.news(&node, now) else { return false };
+        let Some(state) = self.drains.get_mut(name) else { return false };
+        let Some(news) = state.last_said.news(&node, now) else { return false };
         let event = match news {
             News::Paused => DrainEvent::Paused { all },
-            News::Resumed => DrainEvent::Resumed { ends: course.limits.end_at },
+            News::Resumed => DrainEvent::Resumed { ends: state.limits.end_at },
             News::Blocked(text) => DrainEvent::Blocked(text),
-            News::KeptOpen => DrainEvent::HooksKeptOpen(self.term.owed(&course.record, &course.instance)),
+            News::KeptOpen => DrainEvent::HooksKeptOpen(self.term.owed(&state.record, &state.instance)),
         };
         self.term.report(name, event);
         true
     }
 
     /// `None`: its drain is over.
-    fn node_now(&self, course: &Course, now: Moment) -> Option<NodeNow> {
-        course.drain.as_ref()?;
+    fn node_now(&self, state: &NodeState, now: Moment) -> Option<NodeNow> {
+        state.drain.as_ref()?;
         Some(NodeNow {
-            paused: course.paused,
-            blocked: if course.paused { None } else { self.blocked_text(course, now) },
-            heartbeats: self.term.board.heartbeats(&course.node.name),
-            accepted: course.limits.accepted,
+            paused: state.paused,
+            blocked: if state.paused { None } else { self.blocked_text(state, now) },
+            heartbeats: self.term.board.heartbeats(&state.node.name),
+            accepted: state.limits.accepted,
         })
     }
 
     /// Which pods have been blocked for a while, by which budgets, and until when.
-    fn blocked_text(&self, course: &Course, now: Moment) -> Option<String> {
-        let drain = course.drain.as_ref()?;
+    fn blocked_text(&self, state: &NodeState, now: Moment) -> Option<String> {
+        let drain = state.drain.as_ref()?;
         let a_while = Settings::default().tell_blocked_after;
         let blocked: Vec<_> = drain.status(now).blocked.into_iter().filter(|b| b.since.plus(a_while) <= now).collect();
         if blocked.is_empty() {
@@ -133,7 +133,7 @@ impl Foreman {
         };
         let force = blocked.iter().filter_map(|b| pod_of(&b.pod)).filter_map(|pod| drain.forced_from(pod)).min();
         let until = force.map_or_else(|| "None of them is deleted by force.".to_owned(), |at| format!("Deleted by force from {at:.0} on."));
-        let ends = course.limits.end_at.map_or_else(String::new, |at| format!(" The drain ends at {at:.0} at the latest."));
+        let ends = state.limits.end_at.map_or_else(String::new, |at| format!(" The drain ends at {at:.0} at the latest."));
         let is = if blocked.len() == 1 { "pod does not go" } else { "pods do not go" };
         let named: Vec<String> = blocked.iter().map(words).collect();
         Some(format!("{} {is}: {}. {until}{ends}", named.len(), list(&named)))

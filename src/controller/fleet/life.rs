@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Foreman;
+use super::Fleet;
 use crate::{
     controller::{
         departed::Departure,
@@ -27,10 +27,10 @@ pub(super) struct DoubtedRecord {
     pub(super) deletion: RecordDeletion,
 }
 
-impl Foreman {
+impl Fleet {
     /// A Node as the index shows it: once that is confirmed, whatever its record says is acted on.
     pub(super) fn see(&mut self, node: &Arc<Node>) {
-        if self.buried.contains(&node.uid) {
+        if self.gone.contains(&node.uid) {
             return;
         }
         let held = self.held(&node.name).cloned();
@@ -48,18 +48,18 @@ impl Foreman {
 
     /// The Node as its drain, or else its doubted record, last saw it.
     pub(super) fn held(&self, name: &NodeName) -> Option<&Arc<Node>> {
-        let of_drain = self.courses.get(name).map(|course| &course.node);
+        let of_drain = self.drains.get(name).map(|state| &state.node);
         of_drain.or_else(|| self.doubted.get(name).map(|doubted| &doubted.node))
     }
 
     /// A Node as it is now: whatever its record says is acted on.
     pub(super) fn see_confirmed(&mut self, node: &Arc<Node>) {
         let name = &node.name;
-        if self.courses.get(name).is_some_and(|c| c.node.uid != node.uid) {
+        if self.drains.get(name).is_some_and(|c| c.node.uid != node.uid) {
             // Deleted and registered again between two looks.
             self.vanished(name);
         }
-        if self.courses.get(name).is_some_and(|c| node.instance.as_ref().is_some_and(|i| *i != c.instance)) {
+        if self.drains.get(name).is_some_and(|c| node.instance.as_ref().is_some_and(|i| *i != c.instance)) {
             self.vanished(name);
         }
         if self.voided.contains_key(name) && !self.is_told_void(node) {
@@ -69,7 +69,7 @@ impl Foreman {
             let deleted = Arc::clone(&doubted.node);
             self.complete_of_deleted(&deleted, Some(node));
         }
-        if self.buried.contains(&node.uid) {
+        if self.gone.contains(&node.uid) {
             return;
         }
         let of_deleted_record = self.owed_by_deleted_record(node);
@@ -95,18 +95,18 @@ impl Foreman {
             Standing::Doubtful { record, why } => self.doubtful(node, instance, record, why),
         }
         self.follow_pause(name);
-        self.watch_hands(node);
+        self.follow_people(node);
     }
 
     fn open(&mut self, node: &Arc<Node>, instance: &InstanceId, record: record::Record) {
         let doubted = self.doubted.remove(&node.name);
-        if self.courses.contains_key(&node.name) {
+        if self.drains.contains_key(&node.name) {
             self.join(&node.name, node, record);
         } else if self.term.selects(node) {
-            // One that is to be left alone since its accept is taken up as well: `watch_hands` ends its drain at once.
+            // One that is to be left alone since its accept is taken up as well: `follow_people` ends its drain at once.
             self.begin(node, instance, record);
-            if let (Some(course), Some(doubted)) = (self.courses.get_mut(&node.name), doubted) {
-                course.deletion = doubted.deletion;
+            if let (Some(state), Some(doubted)) = (self.drains.get_mut(&node.name), doubted) {
+                state.deletion = doubted.deletion;
             }
         } else {
             self.leave_alone(node);
@@ -114,17 +114,17 @@ impl Foreman {
     }
 
     pub(super) fn update(&mut self, node: &Arc<Node>) {
-        if let Some(course) = self.courses.get_mut(&node.name) {
-            course.node = Arc::clone(node);
+        if let Some(state) = self.drains.get_mut(&node.name) {
+            state.node = Arc::clone(node);
         }
     }
 
     /// The Node shows that its drain is over, and this leader writes that only after the drain has ended: another leader or a person did.
     /// The drain ends at once, and the record is not written back.
     pub(super) fn ended_elsewhere(&mut self, name: &NodeName, why: &'static str) {
-        let Some(course) = self.courses.get_mut(name) else { return };
-        course.deletion.ended();
-        if course.drain.is_some() {
+        let Some(state) = self.drains.get_mut(name) else { return };
+        state.deletion.ended();
+        if state.drain.is_some() {
             self.term.report(name, DrainEvent::EndedElsewhere { why });
             self.step(name, Input::Release);
         }
@@ -157,11 +157,11 @@ impl Foreman {
         }
         self.voided.insert(name.clone(), node.record().unwrap_or_default().to_owned());
         self.term.report(name, DrainEvent::RecordVoid { instance: record.instance().clone(), why });
-        if let Some(took) = self.courses.get(name).map(|course| self.term.clock.now().since_or_zero(course.take_up)) {
+        if let Some(took) = self.drains.get(name).map(|state| self.term.clock.now().since_or_zero(state.take_up)) {
             self.term.report(name, DrainEvent::EndedVoid { took });
         }
-        if let Some(course) = self.close(name) {
-            for owed in self.term.owed(&course.record, &course.instance) {
+        if let Some(state) = self.close(name) {
+            for owed in self.term.owed(&state.record, &state.instance) {
                 if self.other_that_owes(&owed).is_none() {
                     self.term.hooks.forget(&owed);
                 }
@@ -222,38 +222,38 @@ impl Foreman {
     /// The Node object is gone.
     pub(super) fn node_deleted(&mut self, node: &Arc<Node>) {
         self.unconfirmed_deleted(node);
-        self.buried.remove(&node.uid);
+        self.gone.remove(&node.uid);
         self.damaged.remove(&node.name);
         self.named.remove(&node.name);
         self.asking_name.remove(&node.name);
         self.being_restored.remove(&node.uid);
         self.voided.remove(&node.name);
         self.left_alone.remove(&node.name);
-        if self.courses.get(&node.name).is_some_and(|c| c.node.uid == node.uid) {
+        if self.drains.get(&node.name).is_some_and(|c| c.node.uid == node.uid) {
             self.vanished(&node.name);
         }
         self.take_doubted(node);
     }
 
-    /// The Node of a course is gone: what it owes is completed from memory at once.
+    /// The Node of a drain is gone: what it owes is completed from memory at once.
     pub(super) fn vanished(&mut self, name: &NodeName) {
-        let Some(course) = self.courses.get_mut(name) else { return };
+        let Some(state) = self.drains.get_mut(name) else { return };
         // The drain completes what a doubted record owes, too.
         self.doubted.remove(name);
         let until = self.term.clock.now().plus(REMEMBER);
-        self.ghosts.insert(course.instance.clone(), (course.record.clone(), until));
+        self.remembered.insert(state.instance.clone(), (state.record.clone(), until));
         self.step(name, Input::Node(NodeCondition::Deleted));
         // A release that runs goes on by itself; the place is free for a new Node of this name.
         self.close_deleted(name);
     }
 
-    /// Forgets the course of a Node that was deleted. Its release completes what the record owed when the release began. An interruption
+    /// Forgets the drain of a Node that was deleted. Its release completes what the record owed when the release began. An interruption
     /// that joined later is in the record only, which is deleted with the Node: its lifecycle actions are completed here.
     fn close_deleted(&mut self, name: &NodeName) {
-        let gone = self.courses.get(name).map(|course| {
-            let is_joined = |owed: &OwedHook| course.completing.as_ref().is_some_and(|release| !release.covers(owed)) && !course.over.contains(owed);
-            let joined = self.term.owed(&course.record, &course.instance).into_iter().filter(is_joined);
-            let (node, instance, record) = (Arc::clone(&course.node), course.instance.clone(), course.record.clone());
+        let gone = self.drains.get(name).map(|state| {
+            let is_joined = |owed: &OwedHook| state.completing.as_ref().is_some_and(|release| !release.covers(owed)) && !state.over.contains(owed);
+            let joined = self.term.owed(&state.record, &state.instance).into_iter().filter(is_joined);
+            let (node, instance, record) = (Arc::clone(&state.node), state.instance.clone(), state.record.clone());
             (Departure { node, instance, record, at: self.term.clock.now() }, joined.collect::<Vec<_>>())
         });
         self.close(name);
@@ -269,18 +269,18 @@ impl Foreman {
     pub(super) fn ended(&mut self, name: &NodeName, outcome: &Outcome) {
         let now = self.term.clock.now();
         self.feed.detach(name);
-        let Some(course) = self.courses.get_mut(name) else { return };
-        let pods_are_known = course.drain.take().is_some_and(|drain| drain.has_listed_pods());
+        let Some(state) = self.drains.get_mut(name) else { return };
+        let pods_are_known = state.drain.take().is_some_and(|drain| drain.has_listed_pods());
         // Nothing hangs on a proof any more, nor on whether its kubelet is heard.
-        course.proving.clear();
-        course.kubelet.set_asking(None);
+        state.proving.clear();
+        state.kubelet.set_asking(None);
         self.term.rules_from_now_on(name, None);
-        if let Some(wake) = course.wake.take() {
+        if let Some(wake) = state.wake.take() {
             self.wakes.remove(&(wake, name.clone()));
         }
-        let accepted = course.taken.iter().map(|t| t.accepted).min();
-        let took = now.since_or_zero(accepted.unwrap_or(course.take_up));
-        let (node, instance, taken) = (Arc::clone(&course.node), course.instance.clone(), course.taken.clone());
+        let accepted = state.taken.iter().map(|t| t.accepted).min();
+        let took = now.since_or_zero(accepted.unwrap_or(state.take_up));
+        let (node, instance, taken) = (Arc::clone(&state.node), state.instance.clone(), state.taken.clone());
         let end = End { outcome: outcome.clone(), pods_are_known, took, node, instance, taken };
         self.term.report(name, DrainEvent::Ended(Box::new(end)));
         self.release(name, outcome);
@@ -294,9 +294,9 @@ impl Foreman {
         }
         // Else its record would be taken up again and again for as long as the index is behind.
         if node_gone && self.term.nodes.get(name).is_some_and(|n| n.uid == uid) {
-            self.buried.insert(uid.to_owned());
+            self.gone.insert(uid.to_owned());
         }
-        if self.courses.get(name).is_none_or(|c| c.node.uid != uid || c.drain.is_some()) {
+        if self.drains.get(name).is_none_or(|c| c.node.uid != uid || c.drain.is_some()) {
             return;
         }
         if node_gone {

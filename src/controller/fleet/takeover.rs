@@ -9,7 +9,7 @@ use std::{
 use tokio::sync::Semaphore;
 use tracing::warn;
 
-use super::{Foreman, Word, life::REMEMBER};
+use super::{Fleet, FleetInput, life::REMEMBER};
 use crate::{
     cluster::UnschedulableNodes,
     controller::{
@@ -51,14 +51,14 @@ impl Default for TakeOver {
     }
 }
 
-/// Lists the unschedulable Nodes at the API server, retries until that succeeds, and sends [`Word::Unschedulable`].
+/// Lists the unschedulable Nodes at the API server, retries until that succeeds, and sends [`FleetInput::Unschedulable`].
 pub(super) async fn list_unschedulable(term: Term) {
     let mut backoff = Backoff::up_to(seconds(5));
     loop {
         match term.nodes.list_unschedulable().await {
             Ok(listed) => {
                 term.confirmation.set(Ok(()));
-                term.tell(Word::Unschedulable(listed));
+                term.send(FleetInput::Unschedulable(listed));
                 return;
             }
             Err(error) => {
@@ -74,7 +74,7 @@ pub(super) async fn list_unschedulable(term: Term) {
     }
 }
 
-impl Foreman {
+impl Fleet {
     /// At the beginning of a term: sends heartbeats for the open actions of all records in the index and of deleted Nodes.
     pub(super) fn keep_all_alive(&mut self) {
         for gone in self.term.departed.all(self.term.clock) {
@@ -175,7 +175,7 @@ impl Foreman {
     fn remember(&mut self, instance: &InstanceId, record: &Record, since: Moment) {
         let until = since.plus(REMEMBER);
         if until > self.term.clock.now() {
-            self.ghosts.insert(instance.clone(), (record.clone(), until));
+            self.remembered.insert(instance.clone(), (record.clone(), until));
         }
     }
 
@@ -193,7 +193,7 @@ impl Foreman {
                     term.nodes.fetch(&name).await
                 };
                 match result {
-                    Ok(node) => return term.tell(Word::Read { name, node: node.map(Arc::new) }),
+                    Ok(node) => return term.send(FleetInput::Read { name, node: node.map(Arc::new) }),
                     Err(error) => warn!(
                         node = %name, %error,
                         "Cannot read a node whose record may be outdated; trying again. Its drain waits for that, heartbeats go on."
@@ -210,9 +210,9 @@ impl Foreman {
         if node.is_none_or(|node| node.uid != shown.uid) {
             // Otherwise the record of the deleted Node counts until the index catches up.
             if self.term.nodes.get(name).is_some_and(|known| known.uid == shown.uid) {
-                self.buried.insert(shown.uid.clone());
+                self.gone.insert(shown.uid.clone());
             }
-            if self.courses.get(name).is_some_and(|course| course.node.uid == shown.uid) {
+            if self.drains.get(name).is_some_and(|state| state.node.uid == shown.uid) {
                 self.vanished(name);
             } else {
                 self.complete_of_deleted(&shown, node.map(|node| &**node));
@@ -238,7 +238,7 @@ impl Foreman {
     pub(super) fn unconfirmed_deleted(&mut self, node: &Arc<Node>) {
         let trust = self.takeover.confirmed.trust(node, None);
         self.takeover.confirmed.forget(&node.uid);
-        if self.courses.contains_key(&node.name) || self.buried.contains(&node.uid) {
+        if self.drains.contains_key(&node.name) || self.gone.contains(&node.uid) {
             return;
         }
         if self.doubted.get(&node.name).is_some_and(|doubted| doubted.node.uid == node.uid) {

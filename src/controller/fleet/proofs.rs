@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use tracing::{debug, warn};
 
-use super::{Foreman, Word, course::Kubelet};
+use super::{Fleet, FleetInput, node_state::Kubelet};
 use crate::{
     controller::{
         context::Term,
@@ -18,7 +18,7 @@ use crate::{
     triage::{self, BeatAnswer, HookAnswer, InstanceAnswer, Knowledge},
 };
 
-impl Foreman {
+impl Fleet {
     /// Which instance is a Node without providerID? DescribeInstances by private DNS name.
     pub(super) fn ask_name(&mut self, node: &Arc<Node>) {
         let name = node.dns.clone().unwrap_or_else(|| node.name.to_string());
@@ -33,7 +33,7 @@ impl Foreman {
                     Ok(all) => {
                         let all = all.map(|all| (*all).clone()).unwrap_or_default();
                         if let Some(facts) = triage::called(&all, &term.policy) {
-                            term.tell(Word::Named { node, instance: facts.id.clone() });
+                            term.send(FleetInput::Named { node, instance: facts.id.clone() });
                             return;
                         }
                         if !std::mem::replace(&mut told, true) {
@@ -72,56 +72,56 @@ impl Foreman {
                     term.hooks.forget(hook);
                 }
             }
-            term.tell(Word::Doubt { node: node.name.clone(), uid: node.uid.clone(), counts });
+            term.send(FleetInput::Doubt { node: node.name.clone(), uid: node.uid.clone(), counts });
         });
     }
 
     /// Interruptions that were taken on without a proof are asked about until there is one.
     pub(super) fn prove_stale(&mut self, name: &NodeName) {
-        let Some(course) = self.courses.get_mut(name) else { return };
-        if course.drain.is_none() {
+        let Some(state) = self.drains.get_mut(name) else { return };
+        if state.drain.is_none() {
             return;
         }
-        let stale: Vec<Taken> = course.taken.iter().filter(|t| t.stale && !course.proved.contains(&t.event_id)).cloned().collect();
+        let stale: Vec<Taken> = state.taken.iter().filter(|t| t.stale && !state.proved.contains(&t.event_id)).cloned().collect();
         for taken in stale {
-            course.proving.entry(taken.event_id.clone()).or_insert_with(|| {
-                let (term, name, instance) = (self.term.clone(), name.clone(), course.instance.clone());
+            state.proving.entry(taken.event_id.clone()).or_insert_with(|| {
+                let (term, name, instance) = (self.term.clone(), name.clone(), state.instance.clone());
                 self.term.spawn_scoped(async move { prove(&term, name, &instance, &taken).await })
             });
         }
     }
 
     pub(super) fn proof(&mut self, name: &NodeName, event: &str, holds: bool) {
-        let Some(course) = self.courses.get_mut(name) else { return };
+        let Some(state) = self.drains.get_mut(name) else { return };
         if holds {
             self.term.report(name, DrainEvent::Proved);
-            course.proved.insert(event.to_owned());
-            let over = course.is_over();
+            state.proved.insert(event.to_owned());
+            let over = state.is_over();
             self.refresh_limits(name);
             if over {
                 self.step(name, Input::Node(NodeCondition::InstanceOver));
             }
             return;
         }
-        course.disproved.insert(event.to_owned());
+        state.disproved.insert(event.to_owned());
         // The others hold, or are still being asked about: this one alone changes nothing.
-        if !course.is_disproved() || course.drain.is_none() {
+        if !state.is_disproved() || state.drain.is_none() {
             self.term.report(name, DrainEvent::DisprovedOne);
             return;
         }
-        course.end_reason = EndReason::NothingHolds;
+        state.end_reason = EndReason::NothingHolds;
         self.term.report(name, DrainEvent::Disproved);
         self.step(name, Input::Release);
     }
 
     /// The instance of a node that is being drained is back in service: the drain ends, and the node is put back.
     pub(super) fn returned(&mut self, name: &NodeName, uid: &str, events: BTreeSet<String>) {
-        let Some(course) = self.courses.get_mut(name).filter(|c| c.node.uid == uid && c.drain.is_some()) else { return };
-        course.disproved.extend(events);
-        if !course.is_disproved() {
+        let Some(state) = self.drains.get_mut(name).filter(|c| c.node.uid == uid && c.drain.is_some()) else { return };
+        state.disproved.extend(events);
+        if !state.is_disproved() {
             return;
         }
-        course.end_reason = EndReason::NothingHolds;
+        state.end_reason = EndReason::NothingHolds;
         self.term.report(name, DrainEvent::InstanceReturned);
         self.step(name, Input::Release);
     }
@@ -130,7 +130,7 @@ impl Foreman {
     pub(super) fn look_for_unreachable(&mut self) {
         let now = self.term.clock.now();
         let silent: Vec<_> = self
-            .courses
+            .drains
             .iter()
             .filter(|(_, c)| c.drain.is_some() && (c.node.ready == Ready::Unknown || c.kubelet.is_silent()))
             .map(|(n, _)| n.clone())
@@ -148,13 +148,13 @@ impl Foreman {
         };
         let counts = hearing.counts(now);
         for name in silent {
-            let Some(course) = self.courses.get_mut(&name) else { continue };
-            let unreachable = drain::is_silent(course.node.ready, course.node.ready_since, now) && counts;
-            if unreachable == course.kubelet.is_silent() {
+            let Some(state) = self.drains.get_mut(&name) else { continue };
+            let unreachable = drain::is_silent(state.node.ready, state.node.ready_since, now) && counts;
+            if unreachable == state.kubelet.is_silent() {
                 continue;
             }
-            course.kubelet = if unreachable { Kubelet::Silent { asking_node: None } } else { Kubelet::Heard };
-            let instance = course.instance.clone();
+            state.kubelet = if unreachable { Kubelet::Silent { asking_node: None } } else { Kubelet::Heard };
+            let instance = state.instance.clone();
             self.term.report(&name, if unreachable { DrainEvent::KubeletSilent } else { DrainEvent::KubeletHeard });
             self.step(&name, Input::Node(if unreachable { NodeCondition::Unreachable } else { NodeCondition::Fine }));
             if unreachable {
@@ -167,13 +167,13 @@ impl Foreman {
     /// nothing is known of its kubelet, and the drain goes on until its deadline, if it has one; that is said once a minute. Each try has
     /// the deadline of any call.
     pub(super) fn ask_node(&mut self, name: &NodeName) {
-        let Some(course) = self.courses.get_mut(name) else { return };
-        let (term, node, uid) = (self.term.clone(), name.clone(), course.node.uid.clone());
-        course.kubelet.set_asking(Some(self.term.spawn_scoped(async move {
+        let Some(state) = self.drains.get_mut(name) else { return };
+        let (term, node, uid) = (self.term.clone(), name.clone(), state.node.uid.clone());
+        state.kubelet.set_asking(Some(self.term.spawn_scoped(async move {
             let mut say_at = term.clock.now();
             loop {
                 match term.nodes.fetch(&node).await {
-                    Ok(found) => return term.tell(Word::Looked { node, uid, found: found.map(Arc::new) }),
+                    Ok(found) => return term.send(FleetInput::Looked { node, uid, found: found.map(Arc::new) }),
                     Err(error) if term.clock.now() >= say_at => {
                         warn!(
                             %node, %error,
@@ -191,12 +191,12 @@ impl Foreman {
     /// The Node of an unreachable node as it is now: its drain ends if the kubelet is silent, and goes on otherwise.
     pub(super) fn looked(&mut self, name: &NodeName, uid: &str, found: Option<&Node>) {
         let now = self.term.clock.now();
-        let Some(course) = self.courses.get_mut(name).filter(|c| c.node.uid == uid && c.kubelet.is_silent() && c.drain.is_some()) else { return };
+        let Some(state) = self.drains.get_mut(name).filter(|c| c.node.uid == uid && c.kubelet.is_silent() && c.drain.is_some()) else { return };
         // One that is gone, or another by now, is nothing that anything is heard of. The index tells that too.
         let is_silent = found.is_none_or(|found| found.uid != uid || drain::is_silent(found.ready, found.ready_since, now));
-        course.kubelet.set_asking(None);
+        state.kubelet.set_asking(None);
         if !is_silent {
-            course.kubelet = Kubelet::Heard;
+            state.kubelet = Kubelet::Heard;
             self.term.report(name, DrainEvent::KubeletHeardByRead);
         }
         self.step(name, Input::Node(if is_silent { NodeCondition::StillUnreachable } else { NodeCondition::Fine }));
@@ -210,7 +210,7 @@ impl Foreman {
                     && facts.as_ref().is_none_or(|f| f.state.is_ending())
                 {
                     let over = facts.is_none_or(|f| f.state.is_over());
-                    term.tell(Word::InstanceEnds { node: name, instance, over });
+                    term.send(FleetInput::InstanceEnds { node: name, instance, over });
                     return;
                 }
                 tokio::time::sleep(seconds(5)).await;
@@ -221,7 +221,7 @@ impl Foreman {
     /// EC2 says that the instance does not run: a node that nobody hears of is not waited for. One whose kubelet is heard still has its
     /// last minute, until its instance is over.
     pub(super) fn instance_ends(&mut self, name: &NodeName, instance: &InstanceId, over: bool) {
-        if self.courses.get(name).is_some_and(|c| c.instance == *instance && (over || c.kubelet.is_silent())) {
+        if self.drains.get(name).is_some_and(|c| c.instance == *instance && (over || c.kubelet.is_silent())) {
             self.step(name, Input::Node(NodeCondition::InstanceOver));
         }
     }
@@ -268,7 +268,7 @@ async fn prove(term: &Term, name: NodeName, instance: &InstanceId, taken: &Taken
             Evidence::Hook(None) => asking.extend(taken.hook.as_ref().map(|owed| ask_hook(term, &owed.key, ASK_AGAIN).boxed())),
         }
         if let Some(disproved) = triage::disproved(&interruption, &known) {
-            term.tell(Word::Proof { node: name, event: taken.event_id.clone(), holds: !disproved });
+            term.send(FleetInput::Proof { node: name, event: taken.event_id.clone(), holds: !disproved });
             return;
         }
     }

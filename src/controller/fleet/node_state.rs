@@ -7,7 +7,7 @@ use std::{
 
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Foreman, node_events::LastSaid};
+use super::{Fleet, node_events::LastSaid};
 use crate::{
     config::DrainConfig,
     controller::{
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// One node on its way out.
-pub(in crate::controller) struct Course {
+pub(in crate::controller) struct NodeState {
     pub(in crate::controller) node: Arc<Node>,
     pub(in crate::controller) instance: InstanceId,
     pub(in crate::controller) record: Record,
@@ -38,7 +38,7 @@ pub(in crate::controller) struct Course {
     pub(in crate::controller) limits: Limits,
     pub(in crate::controller) paused: bool,
     /// Its own node carries the annotation that pauses it.
-    pub(in crate::controller) held_alone: bool,
+    pub(in crate::controller) is_paused_alone: bool,
     /// Why it ends, or would end now.
     pub(in crate::controller) end_reason: EndReason,
     /// Events of stale interruptions that were proved since.
@@ -53,7 +53,7 @@ pub(in crate::controller) struct Course {
     pub(in crate::controller) deletion: RecordDeletion,
     /// What a fresh record lacks of the one whose place it took is being written into it.
     pub(in crate::controller) carrying_over: bool,
-    pub(in crate::controller) told_uncordoned: bool,
+    pub(in crate::controller) is_uncordon_reported: bool,
     /// What the last Events about pauses, blocked pods and heartbeats have said.
     pub(in crate::controller) last_said: LastSaid,
     pub(in crate::controller) labelling: bool,
@@ -84,7 +84,7 @@ impl Kubelet {
     }
 }
 
-impl Course {
+impl NodeState {
     /// Nothing runs on the instance any more, says an interruption that was read in its own time or is proved.
     pub(super) fn is_over(&self) -> bool {
         self.taken.iter().any(|t| t.is_over() && is_sure(t, &self.proved))
@@ -134,11 +134,10 @@ pub fn drain_settings(config: &DrainConfig) -> drain::Settings {
     drain::Settings { force: config.force_after, min_drain: config.min_time, ..drain::Settings::default() }
 }
 
-impl Foreman {
-    /// A hook of this course waits for its completion.
-    pub(super) fn still_owes(&self, course: &Course) -> bool {
-        course.end_reason != EndReason::NothingHolds
-            && self.term.owed(&course.record, &course.instance).iter().any(|owed| !course.over.contains(owed))
+impl Fleet {
+    /// A hook of this node waits for its completion.
+    pub(super) fn still_owes(&self, state: &NodeState) -> bool {
+        state.end_reason != EndReason::NothingHolds && self.term.owed(&state.record, &state.instance).iter().any(|owed| !state.over.contains(owed))
     }
 
     /// Limits as the drain knows them, from facts.
@@ -148,9 +147,9 @@ impl Foreman {
 
     /// Derives the limits of a drain again and tells it when they have changed.
     pub(super) fn refresh_limits(&mut self, name: &NodeName) {
-        let Some(course) = self.courses.get(name) else { return };
-        let limits = self.limits_of(&course.taken, course.take_up, &course.proved, course.record_clock);
-        if limits != course.limits {
+        let Some(state) = self.drains.get(name) else { return };
+        let limits = self.limits_of(&state.taken, state.take_up, &state.proved, state.record_clock);
+        if limits != state.limits {
             self.set_limits(name, limits);
             self.step(name, Input::Limits(limits));
         }
@@ -161,10 +160,10 @@ impl Foreman {
     pub(super) fn follow_skew(&mut self) {
         let (now, skew) = (self.term.clock.now(), self.term.skew());
         let mut changed = Vec::new();
-        for (name, course) in self.courses.iter_mut().filter(|(_, course)| course.drain.is_some()) {
-            if course.record_clock.measured(skew, now) {
-                course.taken = skew.taken(course.record.taken(&course.instance));
-                course.take_up = now;
+        for (name, state) in self.drains.iter_mut().filter(|(_, state)| state.drain.is_some()) {
+            if state.record_clock.measured(skew, now) {
+                state.taken = skew.taken(state.record.taken(&state.instance));
+                state.take_up = now;
                 changed.push(name.clone());
             }
         }
@@ -178,14 +177,14 @@ impl Foreman {
 
     /// Notes what a drain is held to, for itself and for those who take more on for its node.
     pub(super) fn set_limits(&mut self, name: &NodeName, limits: Limits) {
-        let Some(course) = self.courses.get_mut(name) else { return };
-        let differs = course.limits.end_at != limits.end_at || course.limits.force_at != limits.force_at;
-        if differs && course.drain.is_some() {
+        let Some(state) = self.drains.get_mut(name) else { return };
+        let differs = state.limits.end_at != limits.end_at || state.limits.force_at != limits.force_at;
+        if differs && state.drain.is_some() {
             self.term.report(name, DrainEvent::DeadlineSet { ends: limits.end_at, forces: limits.force_at });
         }
-        course.limits = limits;
+        state.limits = limits;
         // Who takes more on compares deadlines less their margins.
-        self.term.rules_from_now_on(name, limits.force_at.or(limits.end_at).filter(|_| course.drain.is_some()));
+        self.term.rules_from_now_on(name, limits.force_at.or(limits.end_at).filter(|_| state.drain.is_some()));
     }
 
     /// Begins the drain of a node whose record is open, or takes over one that another leader began.
@@ -202,7 +201,7 @@ impl Foreman {
         let drain = Drain::new(start, drain_settings(&self.term.config.drain));
         let begin = Begin { node: Arc::clone(node), instance: instance.clone(), taken: taken.clone(), accepted, is_ours: ours };
         self.term.report(&node.name, DrainEvent::Began(Box::new(begin)));
-        let course = Course {
+        let state = NodeState {
             node: Arc::clone(node),
             instance: instance.clone(),
             record,
@@ -214,7 +213,7 @@ impl Foreman {
             wake: None,
             limits,
             paused: false,
-            held_alone: false,
+            is_paused_alone: false,
             end_reason: EndReason::InstanceGoes,
             proved: BTreeSet::new(),
             disproved: BTreeSet::new(),
@@ -222,14 +221,14 @@ impl Foreman {
             proving: BTreeMap::new(),
             deletion: RecordDeletion::default(),
             carrying_over: false,
-            told_uncordoned: false,
+            is_uncordon_reported: false,
             last_said: LastSaid::default(),
             labelling: false,
             kubelet: Kubelet::Heard,
         };
-        let over = course.is_over();
+        let over = state.is_over();
         self.claims.begin(instance, &node.name);
-        self.courses.insert(node.name.clone(), Box::new(course));
+        self.drains.insert(node.name.clone(), Box::new(state));
         self.set_limits(&node.name, limits);
         self.term.report(&node.name, DrainEvent::DeadlineSet { ends: limits.end_at, forces: limits.force_at });
         self.report_active();
@@ -248,23 +247,23 @@ impl Foreman {
     /// More was taken on for a node that is being drained.
     pub(super) fn join(&mut self, name: &NodeName, node: &Arc<Node>, record: Record) {
         let record = self.carry_over(name, node, record);
-        let Some(course) = self.courses.get_mut(name) else { return };
-        course.node = Arc::clone(node);
-        if course.record == record {
+        let Some(state) = self.drains.get_mut(name) else { return };
+        state.node = Arc::clone(node);
+        if state.record == record {
             return;
         }
-        let instance = course.instance.clone();
-        let before = course.taken.len();
-        course.taken = course.record_clock.skew().taken(record.taken(&instance));
-        course.record = record;
-        let (taken, over, owed) = (course.taken.clone(), course.is_over(), self.term.owed(&course.record, &instance));
+        let instance = state.instance.clone();
+        let before = state.taken.len();
+        state.taken = state.record_clock.skew().taken(record.taken(&instance));
+        state.record = record;
+        let (taken, over, owed) = (state.taken.clone(), state.is_over(), self.term.owed(&state.record, &instance));
         self.owe(name, &owed, &taken, true);
         if over {
             self.step(name, Input::Node(drain::NodeCondition::InstanceOver));
         }
         let more = taken.len() > before;
         self.refresh_limits(name);
-        if more && let Some(urgent) = self.courses.get(name).filter(|c| c.drain.is_some()).map(|c| c.limits.urgent) {
+        if more && let Some(urgent) = self.drains.get(name).filter(|c| c.drain.is_some()).map(|c| c.limits.urgent) {
             // A burst that its node still waits in has less time when the newcomer is urgent.
             self.dispatch(drain::DispatchInput::Accepted { node: name.clone(), urgent });
         }
@@ -274,12 +273,12 @@ impl Foreman {
     /// A record that was deleted by hand or damaged while its drain goes on knows nothing of what that drain owes once the next
     /// interruption has replaced it: that is written into it. What comes back is the record with all of it.
     fn carry_over(&mut self, name: &NodeName, node: &Arc<Node>, record: Record) -> Record {
-        let Some(course) = self.courses.get(name).filter(|c| self.still_owes(c)) else { return record };
-        let held = course.record.clone();
+        let Some(state) = self.drains.get(name).filter(|c| self.still_owes(c)) else { return record };
+        let held = state.record.clone();
         let whole = record::carried_over(&record, &held);
-        let begun = course.carrying_over;
-        if let Some(course) = self.courses.get_mut(name) {
-            course.carrying_over = whole.is_some();
+        let begun = state.carrying_over;
+        if let Some(state) = self.drains.get_mut(name) {
+            state.carrying_over = whole.is_some();
         }
         if whole.is_some() && !begun {
             let why = "The record was replaced while a lifecycle hook is owed that it does not name; the hook is written into it.";
@@ -300,13 +299,13 @@ impl Foreman {
         }
     }
 
-    /// Forgets a course.
-    pub(super) fn close(&mut self, name: &NodeName) -> Option<Course> {
-        let mut course = self.courses.remove(name)?;
-        self.claims.close(&course.instance, name, course.completing.take());
+    /// Forgets a node and its drain.
+    pub(super) fn close(&mut self, name: &NodeName) -> Option<NodeState> {
+        let mut state = self.drains.remove(name)?;
+        self.claims.close(&state.instance, name, state.completing.take());
         self.term.report(name, DrainEvent::Closed);
         self.term.rules_from_now_on(name, None);
-        if let Some(wake) = course.wake {
+        if let Some(wake) = state.wake {
             self.wakes.remove(&(wake, name.clone()));
         }
         self.dispatch(drain::DispatchInput::Closed { node: name.clone() });
@@ -322,10 +321,10 @@ impl Foreman {
         }
         self.complete_claimed();
         self.report_active();
-        Some(*course)
+        Some(*state)
     }
 
     fn report_active(&self) {
-        self.term.report_of_fleet(&FleetEvent::Active(self.courses.len()));
+        self.term.report_of_fleet(&FleetEvent::Active(self.drains.len()));
     }
 }

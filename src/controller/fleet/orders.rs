@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracing::{debug, warn};
 
-use super::{Foreman, Word};
+use super::{Fleet, FleetInput};
 use crate::{
     cluster::Problem,
     controller::{context::Term, report::DrainEvent},
@@ -12,20 +12,20 @@ use crate::{
     drain::{DeleteWhy, DispatchInput, Input, Order, classify},
 };
 
-impl Foreman {
+impl Fleet {
     /// The dispatcher has a slot for this pod: its order is made now and sent.
     pub(super) fn go(&mut self, node: &NodeName, uid: &PodUid, evict: bool) {
         let now = self.term.clock.now();
-        let order = self.courses.get_mut(node).and_then(|c| c.drain.as_mut()).and_then(|d| d.order(uid, now, evict));
+        let order = self.drains.get_mut(node).and_then(|c| c.drain.as_mut()).and_then(|d| d.order(uid, now, evict));
         let Some(order) = order else {
             self.dispatch(DispatchInput::Withdrawn { uid: uid.clone() });
             return;
         };
-        let drain = self.courses.get(node).and_then(|c| c.drain.as_ref());
+        let drain = self.drains.get(node).and_then(|c| c.drain.as_ref());
         let until = drain.and_then(|d| d.evict_until(uid, now));
         let note = drain.and_then(|d| d.note_if_accepted(&order));
         let patience = until.map_or(Duration::MAX, |at| at.since_or_zero(now));
-        self.untold.extend(note.map(|note| (uid.clone(), note)));
+        self.unreported_deletes.extend(note.map(|note| (uid.clone(), note)));
         let (term, node) = (self.term.clone(), node.clone());
         self.term.spawn(async move {
             let answer = match &order {
@@ -43,7 +43,7 @@ impl Foreman {
                     DeleteWhy::Shortened => term.cluster.delete_pod(pod, uid, Some(*grace)).await,
                 },
             };
-            term.tell(Word::Answer { node, order, answer });
+            term.send(FleetInput::Answer { node, order, answer });
         });
     }
 
@@ -52,13 +52,13 @@ impl Foreman {
         self.term.report(node, DrainEvent::Answered { order: order.clone(), class, message: answer.message.clone() });
         let (uid, is_success) = (order.uid().clone(), answer.is_success());
         if !is_success {
-            self.untold.remove(&uid);
+            self.unreported_deletes.remove(&uid);
         }
         // The dispatcher first: it must know that the slot is free before the drain wants the next order.
         self.dispatch(DispatchInput::Answer { uid: uid.clone(), class });
         self.step(node, Input::Answer { order, answer });
         // The drain has ended, or the pod was gone before the answer came.
-        if is_success && let Some(note) = self.untold.remove(&uid) {
+        if is_success && let Some(note) = self.unreported_deletes.remove(&uid) {
             self.report_note(node, note);
         }
     }
@@ -67,7 +67,7 @@ impl Foreman {
         let (term, node) = (self.term.clone(), node.clone());
         self.term.spawn(async move {
             let state = term.daemon_sets.state(&namespace, &name).await;
-            term.tell(Word::DaemonSet { node, namespace, name, state });
+            term.send(FleetInput::DaemonSet { node, namespace, name, state });
         });
     }
 }

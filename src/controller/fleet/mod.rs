@@ -1,21 +1,21 @@
-//! The one task that holds all drains and the dispatcher over them.
+//! The fleet: one task that holds all nodes under interruption, their drains, and the dispatcher over these.
 //!
 //! It is fed with what happens, in the order in which it happens: Nodes, pods, disruption budgets, answers to orders, hooks,
-//! words of the cases. It never waits for a call: what takes time is a task of its own whose result comes back as a [`Word`].
+//! inputs of the cases. It never waits for a call: what takes time is a task of its own whose result comes back as a [`FleetInput`].
 //! See `docs/adr/0002-one-task-for-all-drains.md`.
 
 mod claims;
-mod course;
-mod hands;
+mod input;
 mod labels;
 mod life;
 mod missing;
 mod node_events;
+mod node_state;
 mod orders;
+mod people;
 mod proofs;
 mod standings;
 mod takeover;
-mod word;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,9 +25,9 @@ use std::{
 use futures::FutureExt as _;
 use tokio::sync::mpsc;
 
-pub use self::course::{drain_settings, limits_of, taken_up};
+pub use self::node_state::{drain_settings, limits_of, taken_up};
 use self::takeover::TakeOver;
-pub(in crate::controller) use self::{course::Course, word::Word};
+pub(in crate::controller) use self::{input::FleetInput, node_state::NodeState};
 use super::{context::Term, report::DrainEvent};
 use crate::{
     cluster::{BudgetChanges, BudgetEvent, NodeChange, NodeChanges, PodEvent, PodEvents, PodFeed, PodFeedSettings},
@@ -44,10 +44,10 @@ const MOST_FACTS: usize = 20_000;
 const REPORT: Duration = Duration::from_millis(100);
 
 /// Runs until the term ends.
-pub(super) async fn work(term: Term, mut words: mpsc::UnboundedReceiver<Word>, alive: Loop) {
+pub(super) async fn work(term: Term, mut inputs: mpsc::UnboundedReceiver<FleetInput>, alive: Loop) {
     let (feed, mut pods) = PodFeed::start(&term.cluster, PodFeedSettings::default());
-    let mut foreman = Foreman::new(term.clone(), feed);
-    foreman.keep_all_alive();
+    let mut fleet = Fleet::new(term.clone(), feed);
+    fleet.keep_all_alive();
     term.spawn(takeover::list_unschedulable(term.clone()));
     // The dispatcher should know the budgets before the first drain asks. Where they cannot be read, evictions tell.
     tokio::time::timeout(seconds(5), term.budgets.synced()).await.ok();
@@ -55,37 +55,37 @@ pub(super) async fn work(term: Term, mut words: mpsc::UnboundedReceiver<Word>, a
     let mut budgets = term.budgets.subscribe();
     loop {
         alive.turned();
-        let now = foreman.term.clock.now();
-        let wake = foreman.next_wake().min(now.plus(seconds(10)));
+        let now = fleet.term.clock.now();
+        let wake = fleet.next_wake().min(now.plus(seconds(10)));
         tokio::select! {
             biased;
-            word = words.recv() => match word {
-                Some(word) => foreman.hear(word),
+            input = inputs.recv() => match input {
+                Some(input) => fleet.handle(input),
                 None => return,
             },
             change = nodes.next() => match change {
-                Some(change) => foreman.node_changed(change),
+                Some(change) => fleet.node_changed(change),
                 None => return,
             },
             event = pods.next() => match event {
-                Some((node, event)) => foreman.pods_changed(&node, event),
+                Some((node, event)) => fleet.pods_changed(&node, event),
                 None => return,
             },
             event = budgets.next() => match event {
-                Some(event) => foreman.budget_changed(event),
+                Some(event) => fleet.budget_changed(event),
                 None => return,
             },
-            () = foreman.term.clock.sleep_until(wake) => {}
+            () = fleet.term.clock.sleep_until(wake) => {}
         }
-        foreman.drain_inboxes(&mut words, &mut nodes, &mut pods, &mut budgets);
-        foreman.tick();
+        fleet.drain_inboxes(&mut inputs, &mut nodes, &mut pods, &mut budgets);
+        fleet.tick();
     }
 }
 
-pub(super) struct Foreman {
+pub(super) struct Fleet {
     term: Term,
     feed: PodFeed,
-    courses: BTreeMap<NodeName, Box<Course>>,
+    drains: BTreeMap<NodeName, Box<NodeState>>,
     dispatcher: Dispatcher,
     hook_facts: BTreeMap<OwedHook, HookFacts>,
     hook_nodes: BTreeMap<OwedHook, NodeName>,
@@ -104,26 +104,26 @@ pub(super) struct Foreman {
     /// Damaged records that were told already.
     damaged: BTreeMap<NodeName, String>,
     /// Drained nodes whose Node is gone: should the same instance register again, its record is written again.
-    ghosts: BTreeMap<InstanceId, (Record, Moment)>,
+    remembered: BTreeMap<InstanceId, (Record, Moment)>,
     /// UIDs of Nodes whose record was deleted and is being written back.
     being_restored: BTreeSet<String>,
     takeover: TakeOver,
     /// UIDs of Nodes that are gone and still in the index: its watch is behind.
-    buried: BTreeSet<String>,
+    gone: BTreeSet<String>,
     paused: bool,
-    told_at: Moment,
+    looked_at: Moment,
     /// The node about which Events were looked for last; the next one's turn is next.
-    told_last: Option<NodeName>,
+    reported_last: Option<NodeName>,
     /// When it was last said aloud that watches of pods fail.
-    blind_told: Option<Moment>,
+    watches_reported_at: Option<Moment>,
     /// What is told of deletes by force on their way if they are accepted and their drain does not say so itself.
-    untold: BTreeMap<PodUid, Note>,
+    unreported_deletes: BTreeMap<PodUid, Note>,
     dirty: BTreeSet<NodeName>,
     unreported: BTreeSet<NodeName>,
     reported_at: Moment,
 }
 
-impl Foreman {
+impl Fleet {
     fn new(term: Term, feed: PodFeed) -> Self {
         let drain = &term.config.drain;
         let settings = drain::DispatchSettings {
@@ -135,7 +135,7 @@ impl Foreman {
         let now = term.clock.now();
         Self {
             feed,
-            courses: BTreeMap::new(),
+            drains: BTreeMap::new(),
             dispatcher: Dispatcher::new(settings),
             hook_facts: BTreeMap::new(),
             hook_nodes: BTreeMap::new(),
@@ -148,15 +148,15 @@ impl Foreman {
             voided: BTreeMap::new(),
             left_alone: BTreeSet::new(),
             damaged: BTreeMap::new(),
-            ghosts: BTreeMap::new(),
+            remembered: BTreeMap::new(),
             being_restored: BTreeSet::new(),
             takeover: TakeOver::default(),
-            buried: BTreeSet::new(),
+            gone: BTreeSet::new(),
             paused: false,
-            told_at: now,
-            told_last: None,
-            blind_told: None,
-            untold: BTreeMap::new(),
+            looked_at: now,
+            reported_last: None,
+            watches_reported_at: None,
+            unreported_deletes: BTreeMap::new(),
             dirty: BTreeSet::new(),
             unreported: BTreeSet::new(),
             reported_at: now,
@@ -167,15 +167,15 @@ impl Foreman {
     /// Takes what waits without going to sleep in between: a burst is one turn of the loop, not a thousand.
     fn drain_inboxes(
         &mut self,
-        words: &mut mpsc::UnboundedReceiver<Word>,
+        inputs: &mut mpsc::UnboundedReceiver<FleetInput>,
         nodes: &mut NodeChanges,
         pods: &mut PodEvents,
         budgets: &mut BudgetChanges,
     ) {
         for _ in 0..512 {
             let mut any = false;
-            if let Ok(word) = words.try_recv() {
-                self.hear(word);
+            if let Ok(input) = inputs.try_recv() {
+                self.handle(input);
                 any = true;
             }
             if let Some(change) = nodes.try_next() {
@@ -196,12 +196,12 @@ impl Foreman {
         }
     }
 
-    fn hear(&mut self, word: Word) {
-        match word {
-            Word::Arrived => self.dispatch(DispatchInput::Arrived),
-            Word::Settled => self.dispatch(DispatchInput::Settled),
-            Word::Claimed { instance, nodes } => self.claims.expect(instance, nodes, self.term.clock.now()),
-            Word::Accepted { node, instance, over } => {
+    fn handle(&mut self, input: FleetInput) {
+        match input {
+            FleetInput::Arrived => self.dispatch(DispatchInput::Arrived),
+            FleetInput::Settled => self.dispatch(DispatchInput::Settled),
+            FleetInput::Claimed { instance, nodes } => self.claims.expect(instance, nodes, self.term.clock.now()),
+            FleetInput::Accepted { node, instance, over } => {
                 if node.instance.is_none() {
                     self.named.insert(node.name.clone(), instance);
                 }
@@ -212,7 +212,7 @@ impl Foreman {
                     self.step(&node.name, Input::Node(drain::NodeCondition::InstanceOver));
                 }
             }
-            Word::Hook(owed, facts) => {
+            FleetInput::Hook(owed, facts) => {
                 let nodes = self.claims.nodes(&owed.key.instance);
                 if self.hook_facts.len() >= MOST_FACTS {
                     // Hooks that were completed without a drain leave theirs behind.
@@ -224,35 +224,35 @@ impl Foreman {
                     self.refresh_limits(&node);
                 }
             }
-            Word::Unschedulable(listed) => self.take_over(&listed),
-            Word::Read { name, node } => self.was_read(&name, node.as_ref()),
-            Word::Answer { node, order, answer } => self.answered(&node, order, answer),
-            Word::DaemonSet { node, namespace, name, state } => self.step(&node, Input::DaemonSet { namespace, name, state }),
-            Word::PausedAll(paused) => self.pause_all(paused),
-            Word::Doubt { node, uid, counts } => self.doubt_settled(&node, &uid, counts),
-            Word::Named { node, instance } => {
+            FleetInput::Unschedulable(listed) => self.take_over(&listed),
+            FleetInput::Read { name, node } => self.was_read(&name, node.as_ref()),
+            FleetInput::Answer { node, order, answer } => self.answered(&node, order, answer),
+            FleetInput::DaemonSet { node, namespace, name, state } => self.step(&node, Input::DaemonSet { namespace, name, state }),
+            FleetInput::PausedAll(paused) => self.pause_all(paused),
+            FleetInput::Doubt { node, uid, counts } => self.doubt_settled(&node, &uid, counts),
+            FleetInput::Named { node, instance } => {
                 self.asking_name.remove(&node);
                 self.named.insert(node.clone(), instance);
                 if let Some(node) = self.term.nodes.get(&node) {
                     self.see(&node);
                 }
             }
-            Word::Proof { node, event, holds } => self.proof(&node, &event, holds),
-            Word::Returned { node, uid, events } => self.returned(&node, &uid, events),
-            Word::Looked { node, uid, found } => self.looked(&node, &uid, found.as_deref()),
-            Word::InstanceEnds { node, instance, over } => self.instance_ends(&node, &instance, over),
-            Word::HooksOver { node, uid, hooks } => {
-                if let Some(course) = self.courses.get_mut(&node).filter(|c| c.node.uid == uid) {
-                    course.over.extend(hooks.iter().cloned());
+            FleetInput::Proof { node, event, holds } => self.proof(&node, &event, holds),
+            FleetInput::Returned { node, uid, events } => self.returned(&node, &uid, events),
+            FleetInput::Looked { node, uid, found } => self.looked(&node, &uid, found.as_deref()),
+            FleetInput::InstanceEnds { node, instance, over } => self.instance_ends(&node, &instance, over),
+            FleetInput::HooksOver { node, uid, hooks } => {
+                if let Some(state) = self.drains.get_mut(&node).filter(|c| c.node.uid == uid) {
+                    state.over.extend(hooks.iter().cloned());
                     self.term.report(&node, DrainEvent::HooksOver(hooks));
                 }
             }
-            Word::Released { node, uid, node_gone } => self.finished(&node, &uid, node_gone),
-            Word::Labelled(node, labelled) => {
-                if let Some(course) = self.courses.get_mut(&node) {
-                    course.labelling = false;
-                    if let Some(labelled) = labelled.filter(|l| l.uid == course.node.uid) {
-                        course.node = labelled;
+            FleetInput::Released { node, uid, node_gone } => self.finished(&node, &uid, node_gone),
+            FleetInput::Labelled(node, labelled) => {
+                if let Some(state) = self.drains.get_mut(&node) {
+                    state.labelling = false;
+                    if let Some(labelled) = labelled.filter(|l| l.uid == state.node.uid) {
+                        state.node = labelled;
                     }
                 }
                 self.dirty.insert(node);
@@ -297,9 +297,9 @@ impl Foreman {
     /// Feeds one drain and does what it wants.
     fn step(&mut self, node: &NodeName, input: Input) {
         let now = self.term.clock.now();
-        let Some(course) = self.courses.get_mut(node) else { return };
-        let Some(drain) = course.drain.as_mut() else {
-            course.hear_after_its_end(now, &input);
+        let Some(state) = self.drains.get_mut(node) else { return };
+        let Some(drain) = state.drain.as_mut() else {
+            state.handle_after_end(now, &input);
             return;
         };
         let effects = drain.step(now, input);
@@ -331,23 +331,23 @@ impl Foreman {
     }
 
     fn reschedule(&mut self, node: &NodeName) {
-        let Some(course) = self.courses.get_mut(node) else { return };
-        let next = course.drain.as_ref().and_then(drain::Drain::next_wake);
-        if course.wake != next {
-            if let Some(old) = course.wake {
+        let Some(state) = self.drains.get_mut(node) else { return };
+        let next = state.drain.as_ref().and_then(drain::Drain::next_wake);
+        if state.wake != next {
+            if let Some(old) = state.wake {
                 self.wakes.remove(&(old, node.clone()));
             }
             if let Some(new) = next {
                 self.wakes.insert((new, node.clone()));
             }
-            course.wake = next;
+            state.wake = next;
         }
     }
 
     fn next_wake(&self) -> Moment {
         let first = self.wakes.first().map_or(Moment::MAX, |(at, _)| *at);
         let dispatcher = self.dispatcher.next_wake().unwrap_or(Moment::MAX);
-        let regular = if self.courses.is_empty() { Moment::MAX } else { self.told_at.plus(seconds(1)) };
+        let regular = if self.drains.is_empty() { Moment::MAX } else { self.looked_at.plus(seconds(1)) };
         let report = if self.unreported.is_empty() { Moment::MAX } else { self.reported_at.plus(REPORT) };
         first.min(dispatcher).min(regular).min(report)
     }
@@ -359,8 +359,8 @@ impl Foreman {
                 break;
             }
             self.wakes.pop_first();
-            if let Some(course) = self.courses.get_mut(&node) {
-                course.wake = None;
+            if let Some(state) = self.drains.get_mut(&node) {
+                state.wake = None;
             }
             self.step(&node, Input::Tick);
         }
@@ -368,8 +368,8 @@ impl Foreman {
             self.dispatch(DispatchInput::Tick);
         }
         self.look_at_dirty(now);
-        if now >= self.told_at.plus(Duration::from_millis(990)) {
-            self.told_at = now;
+        if now >= self.looked_at.plus(Duration::from_millis(990)) {
+            self.looked_at = now;
             self.regularly();
         }
     }
@@ -392,10 +392,10 @@ impl Foreman {
         self.look_for_unreachable();
         self.complete_claimed();
         self.report_failing_watches(now);
-        self.tell_nodes(now);
-        let all: Vec<NodeName> = self.courses.keys().cloned().collect();
+        self.report_nodes(now);
+        let all: Vec<NodeName> = self.drains.keys().cloned().collect();
         self.label_due(all.iter());
         self.count_pods();
-        self.ghosts.retain(|_, (_, until)| *until > now);
+        self.remembered.retain(|_, (_, until)| *until > now);
     }
 }

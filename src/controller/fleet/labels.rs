@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use super::{Course, Foreman, Word};
+use super::{Fleet, FleetInput, NodeState};
 use crate::{
     cluster::Problem,
     config::Exclusion,
@@ -13,15 +13,15 @@ use crate::{
     record,
 };
 
-impl Foreman {
+impl Fleet {
     /// Labels those of these nodes for which it is time, as far as there is room.
     pub(super) fn label_due<'a>(&mut self, names: impl Iterator<Item = &'a NodeName>) {
         if self.term.config.drain.exclude == Some(Exclusion::Never) {
             return;
         }
         for name in names {
-            let open = |c: &Course| c.drain.is_some() && !c.labelling && !c.node.labels.contains_key(EXCLUDE_FROM_LOAD_BALANCERS);
-            if self.courses.get(name).is_some_and(|c| open(c)) && self.label_is_due(name) {
+            let open = |c: &NodeState| c.drain.is_some() && !c.labelling && !c.node.labels.contains_key(EXCLUDE_FROM_LOAD_BALANCERS);
+            if self.drains.get(name).is_some_and(|c| open(c)) && self.label_is_due(name) {
                 self.label(name);
             }
         }
@@ -29,27 +29,27 @@ impl Foreman {
 
     /// Early: from the accept on. Late: when the last pod that counts is terminating, or a minute before the deadline.
     fn label_is_due(&self, name: &NodeName) -> bool {
-        let Some(course) = self.courses.get(name) else { return false };
+        let Some(state) = self.drains.get(name) else { return false };
         let early = match self.term.config.drain.exclude {
             Some(Exclusion::Early) => true,
             Some(Exclusion::Late | Exclusion::Never) => false,
-            None => course.taken.iter().any(Taken::is_urgent),
+            None => state.taken.iter().any(Taken::is_urgent),
         };
-        let near = course.limits.end_at.is_some_and(|at| self.term.clock.now() >= at.minus(seconds(60)));
-        early || near || course.drain.as_ref().is_some_and(crate::drain::Drain::is_last_pod_terminating)
+        let near = state.limits.end_at.is_some_and(|at| self.term.clock.now() >= at.minus(seconds(60)));
+        early || near || state.drain.as_ref().is_some_and(crate::drain::Drain::is_last_pod_terminating)
     }
 
     fn label(&mut self, name: &NodeName) {
-        let Some(course) = self.courses.get_mut(name) else { return };
+        let Some(state) = self.drains.get_mut(name) else { return };
         if !self.term.with_room(|room| room.take(name)) {
             return;
         }
-        course.labelling = true;
-        let (term, node) = (self.term.clone(), course.node.clone());
+        state.labelling = true;
+        let (term, node) = (self.term.clone(), state.node.clone());
         self.term.spawn(async move {
             let seen = write(&term, &node).await;
             term.with_room(|room| room.settled(&node.name, seen.as_ref()));
-            term.tell(Word::Labelled(node.name.clone(), seen.map(std::sync::Arc::new)));
+            term.send(FleetInput::Labelled(node.name.clone(), seen.map(std::sync::Arc::new)));
         });
     }
 }

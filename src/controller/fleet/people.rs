@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Course, Foreman};
+use super::{Fleet, NodeState};
 use crate::{
     controller::report::{DrainEvent, FleetEvent},
     domain::{Moment, Node, NodeName},
@@ -10,12 +10,12 @@ use crate::{
     record::EndReason,
 };
 
-impl Foreman {
+impl Fleet {
     /// What people have done to a node that is being drained.
-    pub(super) fn watch_hands(&mut self, node: &Arc<Node>) {
-        let Some(course) = self.courses.get_mut(&node.name) else { return };
-        if !node.unschedulable && !course.told_uncordoned && course.drain.is_some() {
-            course.told_uncordoned = true;
+    pub(super) fn follow_people(&mut self, node: &Arc<Node>) {
+        let Some(state) = self.drains.get_mut(&node.name) else { return };
+        if !node.unschedulable && !state.is_uncordon_reported && state.drain.is_some() {
+            state.is_uncordon_reported = true;
             self.term.report(&node.name, DrainEvent::Uncordoned);
         }
         if node.released_by_hand() || !self.term.manages(node) {
@@ -26,25 +26,25 @@ impl Foreman {
     /// Pauses or resumes the drain of one node. It is paused by the annotation of the Node, or by that of the Lease for all drains.
     pub(super) fn follow_pause(&mut self, name: &NodeName) {
         let all = self.paused;
-        let Some(course) = self.courses.get_mut(name) else { return };
-        let alone = course.node.paused();
-        if std::mem::replace(&mut course.held_alone, alone) != alone && course.drain.is_some() {
+        let Some(state) = self.drains.get_mut(name) else { return };
+        let alone = state.node.paused();
+        if std::mem::replace(&mut state.is_paused_alone, alone) != alone && state.drain.is_some() {
             self.term.report(name, DrainEvent::PauseAnnotation(alone));
         }
         let paused = all || alone;
-        if course.paused == paused {
+        if state.paused == paused {
             return;
         }
-        course.paused = paused;
+        state.paused = paused;
         self.dispatch(DispatchInput::Paused { node: name.clone(), paused });
         if paused {
             self.step(name, Input::Paused);
         } else {
             // A take-up: a deadline that passed meanwhile is void.
             let now = self.term.clock.now();
-            let Some(course) = self.courses.get_mut(name) else { return };
-            course.take_up = now;
-            let (taken, proved, record_clock) = (course.taken.clone(), course.proved.clone(), course.record_clock);
+            let Some(state) = self.drains.get_mut(name) else { return };
+            state.take_up = now;
+            let (taken, proved, record_clock) = (state.taken.clone(), state.proved.clone(), state.record_clock);
             let limits = self.limits_of(&taken, now, &proved, record_clock);
             self.set_limits(name, limits);
             self.step(name, Input::Resumed(limits));
@@ -60,7 +60,7 @@ impl Foreman {
         self.term.set_paused(paused);
         self.term.report_of_fleet(&FleetEvent::PausedAll(paused));
         self.dispatch(DispatchInput::PausedAll(paused));
-        let names: Vec<_> = self.courses.keys().cloned().collect();
+        let names: Vec<_> = self.drains.keys().cloned().collect();
         for name in names {
             self.follow_pause(&name);
         }
@@ -68,9 +68,9 @@ impl Foreman {
 
     /// Somebody asked for the release of a node, or it is not ours to drain any more: its drain ends, and what it owes is completed.
     pub(super) fn let_go(&mut self, node: &Node) {
-        let Some(course) = self.courses.get_mut(&node.name) else { return };
-        if course.drain.is_some() && course.end_reason == EndReason::InstanceGoes {
-            course.end_reason = EndReason::ByHand;
+        let Some(state) = self.drains.get_mut(&node.name) else { return };
+        if state.drain.is_some() && state.end_reason == EndReason::InstanceGoes {
+            state.end_reason = EndReason::ByHand;
             let is_ignored = node.ignored();
             let event = if node.released_by_hand() { DrainEvent::ReleaseRequested } else { DrainEvent::NoLongerManaged { is_ignored } };
             self.term.report(&node.name, event);
@@ -81,9 +81,9 @@ impl Foreman {
 
     /// Ends the drain of a node as the release annotation does: a person has deleted its record again.
     pub(super) fn end_by_hand(&mut self, node: &Node) {
-        let Some(course) = self.courses.get_mut(&node.name) else { return };
-        if course.drain.is_some() {
-            course.end_reason = EndReason::ByHand;
+        let Some(state) = self.drains.get_mut(&node.name) else { return };
+        if state.drain.is_some() {
+            state.end_reason = EndReason::ByHand;
             self.term.report(&node.name, DrainEvent::RecordDeletedAgain);
         }
         self.step(&node.name, Input::Release);
@@ -97,9 +97,9 @@ impl Foreman {
     }
 }
 
-impl Course {
+impl NodeState {
     /// Handles an input to a drain that has ended. It can only let the release complete earlier.
-    pub(super) fn hear_after_its_end(&self, now: Moment, input: &Input) {
+    pub(super) fn handle_after_end(&self, now: Moment, input: &Input) {
         let at = match input {
             Input::Release | Input::Node(NodeCondition::Deleted | NodeCondition::InstanceOver) => Some(now),
             Input::Limits(limits) | Input::Resumed(limits) => limits.end_at,
