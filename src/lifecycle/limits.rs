@@ -45,6 +45,16 @@ pub struct HookFacts {
     pub lapse: Option<Moment>,
 }
 
+impl HookFacts {
+    /// What stays true when the next heartbeat is accepted. Whether an interruption brings an earlier deadline than a drain has must be
+    /// judged by this: otherwise its message is deleted while a window is about to lapse, and its deadline is lost when the heartbeat is
+    /// accepted after all.
+    #[must_use]
+    pub fn lasting(&self) -> Self {
+        Self { description: self.description.clone(), lapse: None }
+    }
+}
+
 /// The limits of a drain that has taken on `taken`. `take_up`: when the present leader took it up (at accept, take-over or
 /// resume); an interruption that joined later was taken up at its own accept. `hooks`: what is known of each owed action; one
 /// that is missing counts as described like another action of the same hook, else as not described.

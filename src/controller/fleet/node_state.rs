@@ -183,8 +183,16 @@ impl Fleet {
             self.term.report(name, DrainEvent::DeadlineSet { ends: limits.end_at, forces: limits.force_at });
         }
         state.limits = limits;
-        // Who takes more on compares deadlines less their margins.
-        self.term.rules_from_now_on(name, limits.force_at.or(limits.end_at).filter(|_| state.drain.is_some()));
+        let lasting = self.drains.get(name).filter(|state| state.drain.is_some()).map(|state| self.lasting_limits(state));
+        // Who accepts the next interruption compares deadlines less their margins.
+        self.term.rules_from_now_on(name, lasting.and_then(|limits| limits.force_at.or(limits.end_at)));
+    }
+
+    /// The limits of a drain without windows that are about to lapse ([`HookFacts::lasting`]).
+    fn lasting_limits(&self, state: &NodeState) -> Limits {
+        let hooks = state.taken.iter().filter_map(|taken| taken.hook.as_ref());
+        let facts = hooks.filter_map(|owed| Some((owed.clone(), self.hook_facts.get(owed)?.lasting()))).collect();
+        limits_of(&self.term.config.drain, &state.taken, &facts, state.take_up, &state.proved, Some(state.record_clock))
     }
 
     /// Begins the drain of a node whose record is open, or takes over one that another leader began.

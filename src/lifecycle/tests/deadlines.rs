@@ -228,3 +228,14 @@ fn a_record_without_a_readable_interruption_still_ends() {
     let l = limits(&[], &std::collections::BTreeMap::new(), at(0), &LimitSettings::default());
     assert_eq!((l.force_at, l.end_at, l.accepted), (None, Some(at(3600)), at(0)));
 }
+
+#[test]
+fn a_window_that_is_about_to_lapse_is_no_lasting_deadline() {
+    // What ends the instance half a minute after 32 is earlier than the notice's deadline, and later than the window's end.
+    let described = known(of_timeout(30));
+    let lapsing = HookFacts { lapse: Some(at(38)), ..described.clone() };
+    assert_eq!(lapsing.lasting(), described);
+    let both = || Case::of([taken(Kind::Spot, 11, 12), hook("drain", 8, 12)]);
+    let ends = |facts: HookFacts| both().hook(facts).told().1;
+    assert_eq!((ends(lapsing.clone()), ends(lapsing.lasting())), (36, 129), "the window ends the drain, and rules over no newcomer");
+}

@@ -163,4 +163,5 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_796_000_010_530, "a completion had no Event"),
     (1_796_000_010_280, "an Event was not true"),
     (1_796_000_013_091, "an Event was not true"),
+    (1_796_000_014_144, "a message was deleted before its intent was durable"),
 ];
