@@ -94,7 +94,7 @@ reasons! {
         => "Nothing now. A pod that needs longer than a spot notice gives (120 s in all) does not belong on spot instances.";
     /// Pods have been blocked for a while.
     Blocked [Warning] [Node, Pod]
-        "A pod has been blocked for more than 30 s. On the pod: by what, and in the API server's words. On the node: which pods, by which budgets, from when on they are deleted by force, and when the drain ends; said again every 5 to 9 minutes."
+        "A pod has been blocked for more than 30 s. The Event on the pod gives the reason and the API server's message. The Event on the node names the pods, their budgets, when they are deleted by force, and when the drain ends. It comes again every 5 to 9 minutes."
         => "By [what holds it](operations.md#reasons-of-blocked-pods).";
     /// A drain is paused.
     Paused [Warning] [Node]
@@ -118,7 +118,7 @@ reasons! {
         => "Find out who deleted the DaemonSet and left its pods (`--cascade=orphan`).";
     /// Pods of one owner come back on the node.
     PodsComeBack [Warning] [Node]
-        "New pods of one owner came back on the cordoned node after they were evicted: who the owner is, and how many came since the cordon. From here on its new pods are left alone, and the drain does not wait for them; those that were there at the cordon are drained."
+        "New pods of one owner keep coming to the node during its drain. The Event names the owner and the number of new pods. From then on Sundown leaves new pods of this owner alone and does not wait for them. Pods that were on the node before are drained."
         => "[Keep its pods off cordoned nodes](operations.md#pods-come-back-on-the-node).";
     /// Somebody uncordoned a node that is being drained.
     Uncordoned [Warning] [Node]
@@ -126,11 +126,11 @@ reasons! {
         => "To end the drain: [`sundown release`](operations.md#pausing-drains).";
     /// A node that is being drained is not ours any more.
     NoLongerManaged [Warning] [Node]
-        "During its drain the node was told to be left alone, or `--node-selector` ceased to take it: the drain ends as if it were released, and what it owes is completed."
-        => "Nothing if it was meant: its pods stay, its instance goes.";
+        "During its drain the node got the annotation `sundown.dev/ignore`, or `--node-selector` does not match it any more. The drain ends as if the node were released, and its lifecycle actions are completed."
+        => "Nothing, if this was intended: the pods stay until the instance goes.";
     /// An interruption that was read late does not hold.
     InterruptionDisproved [Normal] [Node]
-        "The interruption was read late, and AWS says that it is not true any more: the drain ends, and the node is put back as it was."
+        "Sundown received the interruption late, and AWS says that it does not hold any more. The drain ends, and the node becomes as it was before."
         => "Nothing. When it happens often, find out why messages are [read late](operations.md#interruptions-are-taken-on-late).";
     /// An instance is back in service.
     InstanceReturned [Normal] [Node]
