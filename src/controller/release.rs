@@ -225,9 +225,9 @@ impl Release {
 
     /// Writes the end into the record. What has joined meanwhile and owes another hook is completed first.
     async fn write(&mut self) -> Written {
-        let mut fresh = match self.term.nodes.get(&self.name) {
+        let mut fresh = match self.term.nodes.get(&self.name).filter(|node| node.uid == self.uid) {
             Some(node) => Some((*node).clone()),
-            // Accepted past the index, which does not have it yet.
+            // Accepted past the index, which does not have it yet, or shows a Node that was deleted since.
             None => read_node(&self.term, &self.name).await,
         };
         loop {

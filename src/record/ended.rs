@@ -75,7 +75,12 @@ impl EndedDrain<'_> {
             Standing::None | Standing::Damaged(_) if is_put_back || (self.why == EndReason::ByHand && self.done.is_empty()) => {
                 OnEnd::PutBack { uses_held_record: true }
             }
-            Standing::Released { .. } | Standing::Void { .. } if is_put_back => OnEnd::PutBack { uses_held_record: false },
+            // Also when the answer to the write that put it back was lost: the record stays, so that a copy of its event is a repeat.
+            Standing::Released { .. } if is_put_back => {
+                let patch = restore(node, None, &After::Released(released.clone()));
+                patch.map_or(OnEnd::Nothing, |patch| OnEnd::Write { patch, is_put_back })
+            }
+            Standing::Void { .. } if is_put_back => OnEnd::PutBack { uses_held_record: false },
             Standing::None | Standing::Damaged(_) | Standing::Released { .. } | Standing::Void { .. } => OnEnd::Nothing,
         }
     }

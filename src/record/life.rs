@@ -20,7 +20,7 @@ pub enum After {
 pub fn release(node: &Node, released: &Released) -> Option<Value> {
     let record = Record::read(node.record()?).ok().filter(|r| r.released.is_none())?;
     let mut patch = NodePatch::new(node);
-    patch.record(&marked(record, released));
+    patch.record(&ended(node, record, released));
     consume_release(node, &mut patch);
     Some(patch.body())
 }
@@ -79,7 +79,7 @@ pub fn bring_back(node: &Node, held: &Record) -> Option<Value> {
 #[must_use]
 pub fn write_back_released(node: &Node, record: &Record, released: &Released) -> Value {
     let mut patch = NodePatch::new(node);
-    patch.record(&marked(record.clone(), released));
+    patch.record(&ended(node, record.clone(), released));
     consume_release(node, &mut patch);
     patch.body()
 }
@@ -139,6 +139,13 @@ pub fn carry_over(node: &Node, held: &Record) -> Option<Value> {
 fn marked(mut record: Record, released: &Released) -> Record {
     record.released = Some(released.clone());
     record
+}
+
+/// The record of a drain that is over, on a node whose instance goes. If the machine has booted during the drain, only its next boot says
+/// that the node has come back.
+fn ended(node: &Node, record: Record, released: &Released) -> Record {
+    let record = marked(record, released);
+    Record { boot: node.boot_id.clone().or(record.boot), ..record }
 }
 
 /// `sundown.dev/release` is an order for this drain, not for the next one. Says whether it was there.

@@ -182,7 +182,9 @@ impl Fleet {
             (Doubt::InstanceNotKnown, _) | (_, None) => self.ask_name(node),
             (Doubt::HookMayBeOpen, Some(instance)) => {
                 let key = (node.uid.clone(), node.boot_id.clone().unwrap_or_default());
-                if self.trusted.contains(&key) {
+                if !self.drains.contains_key(&node.name) && !self.term.selects(node) {
+                    self.leave_alone(node);
+                } else if self.trusted.contains(&key) {
                     self.open(node, &instance, record);
                 } else if let Some(doubted) = self.doubted.get_mut(&node.name) {
                     doubted.node = Arc::clone(node);
@@ -229,6 +231,7 @@ impl Fleet {
         self.being_restored.remove(&node.uid);
         self.voided.remove(&node.name);
         self.left_alone.remove(&node.name);
+        self.trusted.retain(|(uid, _)| *uid != node.uid);
         if self.drains.get(&node.name).is_some_and(|c| c.node.uid == node.uid) {
             self.vanished(&node.name);
         }

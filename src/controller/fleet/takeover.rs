@@ -114,7 +114,8 @@ impl Fleet {
     /// actions of a deleted record that is going to be written back. They are settled when the Node is seen again.
     pub(super) fn settle_kept_alive(&mut self, name: &NodeName, node: Option<&Node>, of_deleted_record: &[OwedHook]) {
         let Some(kept) = self.takeover.kept_alive.remove(name) else { return };
-        let open = node.and_then(|node| {
+        // What a Node owes that the selector does not take is completed by whoever accepted it.
+        let open = node.filter(|node| self.term.selects(node)).and_then(|node| {
             let instance = node.instance.clone().or_else(|| self.named.get(name).cloned())?;
             match record::standing(node, Some(&instance)) {
                 Standing::Open(record) | Standing::Doubtful { record, .. } => Some(self.term.owed(&record, &instance)),
@@ -157,8 +158,12 @@ impl Fleet {
     fn remember_departed(&mut self) -> Vec<Arc<Node>> {
         let mut gone = std::mem::take(&mut self.takeover.deleted);
         for departure in self.term.departed.all(self.term.clock) {
-            self.remember(&departure.instance, &departure.record, departure.at);
-            if let Some(node) = self.term.nodes.get(&departure.node.name).filter(|node| node.uid == departure.node.uid) {
+            let same_node = self.term.nodes.get(&departure.node.name).filter(|node| node.uid == departure.node.uid);
+            // The record of a Node that still exists counts from now on: while nobody led, nobody could write it back. An instance whose Node
+            // was deleted long ago may be back in service.
+            let since = if same_node.is_some() { self.term.clock.now() } else { departure.at };
+            self.remember(&departure.instance, &departure.record, since);
+            if let Some(node) = same_node {
                 // The next interruption may have written a fresh record before the LIST was answered.
                 let held = departure.record.clone();
                 self.write(&node, "write what is owed into the record", move |node| record::carry_over(node, &held));

@@ -48,6 +48,9 @@ fn what_is_written_at_the_end_of_a_drain_follows_from_its_reason_and_from_the_re
     let mut damaged = of_hook.clone();
     set_record(&mut damaged, "{");
     let released = let_go(&of_hook, 40);
+    let restored = apply(&of_hook, &restore(&of_hook, None, &After::Released(Released::new(at(40), "stale"))).unwrap());
+    let mut returned = released.clone();
+    returned.boot_id = Some("boot-2".into());
     let mut rebooted = of_hook.clone();
     rebooted.boot_id = Some("boot-2".into());
     for (what, node, why, disproved, is_completed, expected) in [
@@ -71,7 +74,9 @@ fn what_is_written_at_the_end_of_a_drain_follows_from_its_reason_and_from_the_re
         ("the record is damaged, and disproved", &damaged, NothingHolds, &["e1"], false, "put back by the held record"),
         ("somebody has written the end already", &released, InstanceGoes, &[], true, "nothing"),
         ("somebody has released it already, by hand", &released, ByHand, &[], true, "nothing"),
-        ("somebody has released it already, and nothing holds", &released, NothingHolds, &["e1"], false, "put back"),
+        ("somebody has released it already, and nothing holds", &released, NothingHolds, &["e1"], false, "released and put back"),
+        ("the answer to the write that put it back was lost", &restored, NothingHolds, &["e1"], false, "nothing"),
+        ("the machine has booted after its release, and nothing holds", &returned, NothingHolds, &["e1"], false, "put back"),
     ] {
         let case = Case { node: node.clone(), why, disproved, is_completed };
         assert_eq!(word(&on_end(&case)), expected, "{what}");

@@ -44,6 +44,21 @@ fn s23_a_node_cordoned_by_a_person_before_stays_cordoned_and_only_our_label_goes
 }
 
 #[test]
+fn a_node_that_booted_during_its_drain_keeps_cordon_and_taint_when_it_is_released_and_loses_them_at_the_next_boot() {
+    let reboot = |node: &Node, boot: &str| Node { boot_id: Some(boot.into()), ..node.clone() };
+    let open = reboot(&take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap(), "boot-2");
+    let record = Record::read(open.record().unwrap()).unwrap();
+    let mut deleted = open.clone();
+    deleted.annotations.remove(RECORD);
+    let written_back = apply(&deleted, &write_back_released(&deleted, &record, &Released::new(at(50), "empty")));
+    for released in [let_go(&open, 50), written_back] {
+        assert!(matches!(standing(&released, None), Standing::Released { ours_stands: true, .. }));
+        let next = standing(&reboot(&released, "boot-3"), None);
+        assert!(matches!(next, Standing::Void { why: VoidReason::Rebooted, .. }), "it came back: it is put back");
+    }
+}
+
+#[test]
 fn what_is_put_back_after_a_disproof_leaves_its_record_as_history() {
     let open = take_on(&node(), &spot("e1", 0), 1).unwrap();
     let after = apply(&open, &restore(&open, None, &After::Released(Released::new(at(9), "stale"))).unwrap());
