@@ -118,7 +118,7 @@ reasons! {
         => "Find out who deleted the DaemonSet and left its pods (`--cascade=orphan`).";
     /// Pods of one owner come back on the node.
     PodsComeBack [Warning] [Node]
-        "New pods of one owner keep coming to the node during its drain. The Event names the owner and the number of new pods. From then on Sundown leaves new pods of this owner alone and does not wait for them. Pods that were on the node before are drained."
+        "More than three new pods of one owner have come to the node since the `accepted` time in its record. The Event names the owner and the number of new pods. From then on Sundown leaves new pods of this owner alone and does not wait for them. It still drains the pods that were on the node before."
         => "[Keep its pods off cordoned nodes](operations.md#pods-come-back-on-the-node).";
     /// Somebody uncordoned a node that is being drained.
     Uncordoned [Warning] [Node]
@@ -130,7 +130,7 @@ reasons! {
         => "Nothing, if this was intended: the pods stay until the instance goes.";
     /// An interruption that was read late does not hold.
     InterruptionDisproved [Normal] [Node]
-        "Sundown received the interruption late, and AWS says that it does not hold any more. The drain ends, and the node becomes as it was before."
+        "Sundown received the interruption late, and AWS reports that it no longer applies. The drain ends, and Sundown restores the earlier state of the node."
         => "Nothing. When it happens often, find out why messages are [read late](operations.md#interruptions-are-taken-on-late).";
     /// An instance is back in service.
     InstanceReturned [Normal] [Node]
@@ -178,7 +178,7 @@ reasons! {
         => "Nothing.";
     /// A record was written back.
     RecordRestored [Warning] [Node]
-        "The record was deleted by hand during a drain and is written back, once; or the one that replaced it lacked a hook that is owed, which was written into it."
+        "The record was deleted by hand during a drain and is written back, once; or the record that replaced it lacked an open lifecycle action, which Sundown added to it."
         => "To end a drain use [`sundown release`](operations.md#pausing-drains). To delete the record again ends it too.";
 }
 
