@@ -185,6 +185,9 @@ async fn a_reboot_leaves_a_drain_alone_whose_hook_is_still_open() {
     assert_eq!(scene.records("void"), 0.0);
     scene.stage.world.kube.remove("pods", "shop", "web-0");
     scene.completed(0, 10).await;
+    scene.stage.pass(2).await;
+    assert!(scene.stage.is_cordoned(&scene.instances[0]), "its instance ends: no pod is to come");
+    assert_eq!((scene.records("released"), scene.records("void")), (1.0, 0.0));
     scene.end().await;
 }
 

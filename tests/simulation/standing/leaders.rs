@@ -196,6 +196,34 @@ async fn a_record_that_was_deleted_while_nobody_led_is_written_back_by_the_next_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_record_that_was_deleted_long_before_anybody_led_again_is_written_back() {
+    let stage = Stage::new(7225);
+    let instance = stage.group(1, 3600).remove(0);
+    stage.slow_pod(&instance, "slow", 100);
+    let first = stage.lead("sundown-0", &[]).await;
+    let second = stage.start("sundown-1", &[]);
+    stage.pass(10).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.until(5, "it is written", || stage.is_cordoned(&instance) && stage.in_queue() == 0).await;
+    let record = stage.record(&instance);
+    first.kill();
+    let lease = stage.world.kube.inject(Rule::always(Match::of("update", "leases"), Fault::Forbidden));
+    stage.pass(1).await;
+    let delete = |node: &mut serde_json::Value| drop(node["metadata"]["annotations"].as_object_mut().unwrap().remove("sundown.dev/record"));
+    assert!(stage.world.kube.edit("nodes", "", &stage.name_of(&instance), delete));
+    stage.pass(1200).await;
+    assert!(!stage.is_over(&instance), "nobody leads, and its window is an hour long");
+    stage.world.kube.lift(lease);
+    follow(&stage, 60, &second).await;
+    stage.until(2, "it is written back", || stage.node(&instance)["metadata"]["annotations"].get("sundown.dev/record").is_some()).await;
+    assert_eq!(stage.record(&instance), record);
+    stage.until(250, "it is completed", || stage.all_over()).await;
+    stage.all_completed_once();
+    second.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_that_goes_while_its_deleted_record_is_written_back_has_its_action_completed() {
     let stage = Stage::new(7224);
     let instance = stage.group(1, 300).remove(0);
