@@ -207,6 +207,9 @@ impl Fleet {
         if counts {
             self.trusted.insert((node.uid.clone(), node.boot_id.clone().unwrap_or_default()));
             self.see(&node);
+            if matches!(record::standing(&node, self.named.get(name)), Standing::Damaged(_)) {
+                self.begin_doubted(&node);
+            }
             return;
         }
         self.take_doubted(&node);

@@ -97,8 +97,9 @@ impl Fleet {
         }
     }
 
-    /// The record of a doubted Node is not coming back: its drain begins, only to end at once and to complete what the record owes.
-    fn begin_doubted(&mut self, node: &Arc<Node>) {
+    /// A doubted Node shows its record no more: its drain begins with the record that this leader holds. Where the record was deleted for
+    /// good, the drain ends at once and completes the open actions.
+    pub(super) fn begin_doubted(&mut self, node: &Arc<Node>) {
         if self.drains.contains_key(&node.name) {
             return;
         }

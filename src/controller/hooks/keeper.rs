@@ -218,8 +218,9 @@ impl Keeper {
                 }
                 if !self.names.contains(&name) {
                     self.names.push(*name);
-                    self.told = None;
                 }
+                // Whoever names the action may be another drain of the node, which knows no facts of the hook yet.
+                self.told = None;
             }
             Order::Forget => return false,
         }

@@ -306,6 +306,20 @@ async fn a_record_that_is_deleted_while_its_hook_is_asked_about_is_written_back_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_record_that_is_damaged_while_its_hook_is_asked_about_is_drained_and_its_action_completed() {
+    let (stage, instance, second) = rebooted_while_auto_scaling_fails(1419).await;
+    stage.annotate(&instance, RECORD, Some("{"));
+    stage.pass(5).await;
+    stage.world.aws.end_faults();
+    stage.until(90, "its action is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    assert!(stage.world.kube.object("pods", "shop", "slow").is_none(), "the node is drained first");
+    assert_eq!(second.metric("records_total{event=\"damaged\"}"), 1.0);
+    second.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_record_that_is_deleted_twice_while_its_hook_is_asked_about_ends_the_drain_and_its_action_is_completed() {
     let (stage, instance, second) = rebooted_while_auto_scaling_fails(1415).await;
     without_record(&stage, &instance);
