@@ -10,6 +10,7 @@ pub mod controller;
 pub mod domain;
 pub mod drain;
 pub mod election;
+pub mod fleet;
 pub mod interruption;
 pub mod lifecycle;
 pub mod observe;

@@ -6,10 +6,10 @@ use clap::{ArgMatches, Args, Command, FromArgMatches as _, builder::Resettable};
 
 use super::{
     defaults as d,
-    values::{Exclusion, Listen, PodEvents, QueueUrl, parse_count, parse_duration, parse_switch},
+    values::{Listen, PodEvents, QueueUrl, parse_count, parse_duration, parse_switch},
 };
 use crate::{
-    domain::{Compat, ForceAfter, Selector},
+    domain::{Compat, Exclusion, ForceAfter, Selector},
     observe::{LogFormat, webhook::On},
 };
 

@@ -18,10 +18,10 @@ use std::{net::SocketAddr, time::Duration};
 pub use args::{AwsArgs, DrainArgs, KubeArgs, LeaseArgs, LogArgs, OursArgs, QueueArgs, RunArgs, ServiceArgs, StandingArgs, WebhookArgs};
 pub use print::{derived_default, document, print_config, unknown_variables};
 pub use validate::ConfigError;
-pub use values::{Exclusion, Listen, PodEvents, QueueUrl, duration_text, parse_duration};
+pub use values::{Listen, PodEvents, QueueUrl, duration_text, parse_duration};
 
 use crate::{
-    domain::{Compat, ForceAfter, NodeName, PodKey, Selector},
+    domain::{Compat, Exclusion, ForceAfter, NodeName, PodKey, Selector},
     election,
     observe::{LogFormat, traces, webhook},
     triage::HookGlobs,

@@ -2,7 +2,9 @@
 
 use std::{fmt, net::SocketAddr, str::FromStr, time::Duration};
 
-use crate::domain::{ForceAfter, region_of_host};
+use clap::builder::PossibleValue;
+
+use crate::domain::{Exclusion, ForceAfter, region_of_host};
 
 /// An SQS queue by its URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,15 +17,18 @@ pub struct QueueUrl {
     pub name: String,
 }
 
-/// When a node leaves load balancers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Exclusion {
-    /// With the accept.
-    Early,
-    /// When the last pod that counts is terminating, or 60 s before the deadline.
-    Late,
-    /// Not at all.
-    Never,
+impl clap::ValueEnum for Exclusion {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Early, Self::Late, Self::Never]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self {
+            Self::Early => PossibleValue::new("early").help("With the accept"),
+            Self::Late => PossibleValue::new("late").help("When the last pod that counts is terminating, or 60 s before the deadline"),
+            Self::Never => PossibleValue::new("never").help("Not at all"),
+        })
+    }
 }
 
 /// Which Events are written on pods.

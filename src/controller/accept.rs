@@ -4,14 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use tracing::{debug, warn};
 
-use super::{
-    context::Term,
-    report::{AcceptedInterruption, DrainEvent},
-};
+use super::context::Term;
 use crate::{
     cluster::Problem,
-    config::Exclusion,
-    domain::{InstanceId, Interruption, Moment, Node, NodeName, What, seconds},
+    domain::{Exclusion, InstanceId, Interruption, Moment, Node, NodeName, What, seconds},
+    fleet::{AcceptedInterruption, DrainEvent},
     observe::{DrainEnd, RecordEvent},
     record::{self, AcceptOptions},
     triage,
@@ -138,7 +135,7 @@ async fn write(
             record::Accept::Repeat => {
                 // One that waits for its proof is not believed yet.
                 if !verdict.standing.is_polite() && matches!(interruption.what, What::StateChange(state) if state.is_over()) {
-                    term.send(super::fleet::FleetInput::InstanceEnds { node: name.clone(), instance: verdict.instance.clone(), over: true });
+                    term.send(crate::fleet::Input::InstanceEnds { node: name.clone(), instance: verdict.instance.clone(), over: true });
                 }
                 return Some(Accepted::Repeat { open: is_open(&node, &interruption.instance) });
             }
@@ -239,7 +236,7 @@ fn done(term: &Term, interruption: &Interruption, verdict: &triage::Accept, node
         follows: outlook.words(),
     };
     term.report(&node.name, DrainEvent::Accepted(Box::new(accepted)));
-    term.send(super::fleet::FleetInput::Accepted { node, instance: verdict.instance.clone(), over });
+    term.send(crate::fleet::Input::Accepted { node, instance: verdict.instance.clone(), over });
 }
 
 /// The drain of the open record on this Node is over in this process, which has still to write `released`.

@@ -9,9 +9,8 @@ use super::{
     accept::{self, Accepted},
     claims,
     context::Term,
-    fleet::FleetInput,
     hook_claims,
-    hooks::{First, Source},
+    hooks::Source,
     questions::{Answer, Questions},
     returns::{self, Back},
     trial::{TrialEntry, Would},
@@ -19,6 +18,7 @@ use super::{
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
     domain::{Interruption, Moment, Node, OwedHook, seconds},
+    fleet::{Input, Origin},
     observe::MessageOutcome,
     record,
     runtime::Backoff,
@@ -59,14 +59,14 @@ struct Undecided(Term);
 
 impl Undecided {
     fn new(term: &Term) -> Self {
-        term.send(FleetInput::Arrived);
+        term.send(Input::Arrived);
         Self(term.clone())
     }
 }
 
 impl Drop for Undecided {
     fn drop(&mut self) {
-        self.0.send(FleetInput::Settled);
+        self.0.send(Input::Settled);
     }
 }
 
@@ -207,7 +207,7 @@ impl Case {
             && !crate::triage::heartbeats_wait(&self.interruption, &self.known, &self.term.policy, self.term.clock.now())
             && let Some(owed) = self.interruption.owed(&self.interruption.instance)
         {
-            self.term.hooks.own(&owed, self.known.happened, First::Received, Source::Message);
+            self.term.hooks.own(&owed, self.known.happened, Origin::Received, Source::Message);
             self.beating = Some(owed);
         }
     }

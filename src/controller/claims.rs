@@ -5,11 +5,11 @@ use tracing::warn;
 use super::{
     accept::{self, Accepted, Tries},
     context::Term,
-    fleet::FleetInput,
 };
 use crate::{
     cluster::{About, EventNote, EventReason, Problem, Severity},
     domain::{Interruption, Moment, Node, NodeName},
+    fleet::Input,
     record,
     triage::{self, OtherClaims},
 };
@@ -34,7 +34,7 @@ pub(super) async fn accept(
     if let OtherClaims::Drain(others) = &verdict.others {
         // Before the first record is written: its drain may be over before the second has begun.
         let nodes = others.iter().map(|node| node.name.clone()).chain([verdict.node.name.clone()]).collect();
-        term.send(FleetInput::Claimed { instance: verdict.instance.clone(), nodes });
+        term.send(Input::Claimed { instance: verdict.instance.clone(), nodes });
     }
     // A Node that cannot be written, which its own kubelet can bring about, keeps no other Node from being accepted.
     let mut accepted = accept::accept(term, interruption, verdict, happened, sent, tries).await;

@@ -15,7 +15,6 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use super::{
     Board, Outlets,
     departed::Departed,
-    fleet::FleetInput,
     hooks::{Granted, Hooks},
     report::Told,
 };
@@ -24,6 +23,7 @@ use crate::{
     cluster::{Cluster, DaemonSets, EventNote, NodeIndex, Recorder, lease::WritePermit},
     config::Config,
     domain::{InstanceId, Moment, Node, NodeName, OwedHook, Taken},
+    fleet::{self, Input},
     lifecycle::Skew,
     observe::{Metrics, ReadyFlag},
     record::{LabelRoom, Record},
@@ -107,7 +107,7 @@ pub(super) struct Term {
     /// When it began.
     pub(super) since: Moment,
     end: CancellationToken,
-    inputs: mpsc::UnboundedSender<FleetInput>,
+    inputs: mpsc::UnboundedSender<Input>,
     pub(super) hooks: Hooks,
     gates: Arc<Mutex<BTreeMap<NodeName, Arc<tokio::sync::Mutex<()>>>>>,
     accepts: Arc<Semaphore>,
@@ -130,7 +130,7 @@ impl std::ops::Deref for Term {
 
 impl Term {
     /// A term that begins now; the second half receives the inputs. `kept`: what this process went on beating since its last term.
-    pub(super) fn begin(standing: Standing, kept: Option<Hooks>) -> (Self, mpsc::UnboundedReceiver<FleetInput>) {
+    pub(super) fn begin(standing: Standing, kept: Option<Hooks>) -> (Self, mpsc::UnboundedReceiver<Input>) {
         let (inputs, heard) = mpsc::unbounded_channel();
         let end = CancellationToken::new();
         let since = standing.clock.now();
@@ -206,7 +206,7 @@ impl Term {
     }
 
     /// Sends the fleet an input.
-    pub(super) fn send(&self, input: FleetInput) {
+    pub(super) fn send(&self, input: Input) {
         // Nobody hears at the end of a term, and then nothing is to be done about it.
         drop(self.inputs.send(input));
     }
@@ -232,8 +232,7 @@ impl Term {
     /// What a record makes us owe. Annotations can be written by others: a hook that is not ours is never touched, whatever
     /// one says.
     pub(super) fn owed(&self, record: &Record, instance: &InstanceId) -> Vec<OwedHook> {
-        let owed = record.owed_now(instance, |hook| self.hooks.is_past(hook), |hook| self.hooks.keeps_open(hook));
-        owed.into_iter().filter(|owed| self.policy.hooks.cover(&owed.key.hook)).collect()
+        fleet::owed(&self.policy, record, instance, |hook| self.hooks.is_past(hook), |hook| self.hooks.keeps_open(hook))
     }
 
     /// How far AWS's clock is ahead of ours. Until AWS has answered this process, the API server's clock is used instead: it is

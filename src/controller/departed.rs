@@ -13,7 +13,8 @@ use std::{
 use super::context::Standing;
 use crate::{
     cluster::NodeChange,
-    domain::{InstanceId, Moment, Node},
+    domain::{Moment, Node},
+    fleet::Departure,
     record::{self, Record},
     runtime::Clock,
 };
@@ -23,15 +24,6 @@ use crate::{
 const REMEMBER: Duration = Duration::from_hours(2);
 /// So many are remembered.
 const MOST: usize = 10_000;
-
-/// A Node that went with an open record, or is without it.
-#[derive(Debug, Clone)]
-pub(super) struct Departure {
-    pub(super) node: Arc<Node>,
-    pub(super) instance: InstanceId,
-    pub(super) record: Record,
-    pub(super) at: Moment,
-}
 
 /// The Nodes that went with an open record or lost it, and whose hooks were not completed here yet, by UID. Clones share them.
 #[derive(Debug, Clone, Default)]

@@ -33,7 +33,7 @@ mod upkeep;
 
 pub use board::{BlockedFor, Board, NodeReport};
 pub use counting::words;
-pub use fleet::{drain_settings, limits_of, taken_up};
+pub use fleet::{drain_settings, limit_settings};
 pub use outlets::Outlets;
 pub use service::{AWAITED, Parts, serve};
 pub use trial::{NotATrialQueue, TRIAL_BEGINS, TrialEntry, TrialLog, Would, vouch};

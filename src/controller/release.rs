@@ -1,44 +1,28 @@
 //! The end of a drain: every owed lifecycle action is completed, whatever became of the drain; then the record says so.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
 use tokio::sync::watch;
 use tracing::Instrument;
 
 use super::{
     context::Term,
-    departed::Departure,
-    fleet::{FleetInput, NodeState},
     hook_claims,
-    hooks::{Completion, Source},
+    hooks::{Completion as HookCompletion, Source},
     node_writer::{NodeWrite, patch_node, read_node},
-    report::{DrainEvent, HookEnd},
 };
 use crate::{
-    domain::{InstanceId, Moment, Node, NodeName, OwedHook, Taken},
-    drain::Outcome,
+    domain::{Moment, Node, OwedHook},
+    fleet::{Completion, DrainEvent, HookEnd, Input},
     record::{self, After, EndReason, EndedDrain, OnEnd, Record, Released},
     runtime::Clock,
 };
 
-/// What a release works with; the Node itself is read anew.
+/// A completion that runs. The Node itself is read anew.
 struct Release {
     term: Term,
-    name: NodeName,
-    uid: String,
-    instance: InstanceId,
-    /// As the drain knew it: the Node may have lost it.
-    record: Record,
-    taken: Vec<Taken>,
-    owed: Vec<OwedHook>,
-    outcome: &'static str,
-    node_gone: bool,
-    end_reason: EndReason,
-    /// Events that were disproved: only where the record holds no other is the Node put back.
-    disproved: BTreeSet<String>,
+    end: Completion,
     done: BTreeSet<OwedHook>,
-    /// Lifecycle actions that drains of other Nodes of the instance owe too.
-    shared: BTreeSet<OwedHook>,
 }
 
 /// What became of the writing.
@@ -52,143 +36,61 @@ enum Written {
     Reopened,
 }
 
-/// A release that waits or runs.
-#[derive(Debug)]
-pub(super) struct Completing {
-    /// When it may complete: later with `--complete-delay`, sooner when there is nothing left to wait for.
-    due: watch::Sender<Due>,
-    /// The lifecycle actions that the drain owed when the release began.
-    owed: BTreeSet<OwedHook>,
-}
-
-/// When a release may complete.
-#[derive(Debug, Clone, Copy)]
-struct Due {
-    /// At this moment at the latest,
-    at: Moment,
-    /// but not while another Node that claims the instance is drained.
-    is_held: bool,
-}
-
-impl Completing {
-    /// At this moment at the latest.
-    pub(super) fn not_after(&self, at: Moment) {
-        self.due.send_if_modified(|due| {
-            let sooner = at < due.at;
-            due.at = at.min(due.at);
-            sooner
-        });
-    }
-
-    /// It waits for other Nodes that claim the instance.
-    pub(super) fn is_held(&self) -> bool {
-        self.due.borrow().is_held
-    }
-
-    /// No other Node that claims the instance is drained any more.
-    pub(super) fn let_go(&self) {
-        self.due.send_modify(|due| due.is_held = false);
-    }
-
-    /// The drain owed this lifecycle action when the release began. An action that joined later is completed once the release reads it in
-    /// the record.
-    pub(super) fn covers(&self, owed: &OwedHook) -> bool {
-        self.owed.contains(owed)
-    }
-}
-
-/// Waits until a release may complete.
-async fn wait(clock: Clock, mut told: watch::Receiver<Due>) {
+/// Waits until a completion may begin. `None`: not yet.
+async fn wait(clock: Clock, mut told: watch::Receiver<Option<Moment>>) {
     loop {
-        let Due { at, is_held } = *told.borrow_and_update();
+        let from = *told.borrow_and_update();
         tokio::select! {
             biased;
             changed = told.changed() => if changed.is_err() {
                 // Its drain is forgotten: there is no node any more for whose sake anybody waits.
                 return;
             },
-            () = clock.sleep_until(at), if !is_held => return,
+            () = clock.sleep_until(from.unwrap_or(Moment::MAX)), if from.is_some() => return,
         }
     }
 }
 
-/// Starts the release of a drain that has ended. `shared`: the lifecycle actions that drains of other Nodes of the instance owe too.
-/// `is_held`: it waits for these drains.
-pub(super) fn start(term: &Term, state: &NodeState, outcome: &Outcome, shared: BTreeSet<OwedHook>, is_held: bool) -> Completing {
-    let release = Release {
-        term: term.clone(),
-        name: state.node.name.clone(),
-        uid: state.node.uid.clone(),
-        instance: state.instance.clone(),
-        record: state.record.clone(),
-        taken: state.taken.clone(),
-        owed: term.owed(&state.record, &state.instance),
-        outcome: outcome.as_str(),
-        node_gone: matches!(outcome, Outcome::NodeGone),
-        end_reason: state.end_reason,
-        disproved: state.disproved.clone(),
-        done: BTreeSet::new(),
-        shared,
-    };
-    // Those who ship logs get their time, but not beyond the deadline.
-    let delayed = matches!(outcome, Outcome::Empty) && !release.owed.is_empty();
-    let delay = if delayed { term.config.drain.complete_delay } else { Duration::ZERO };
-    let by = term.clock.now().plus(delay).min(state.limits.end_at.unwrap_or(Moment::MAX));
-    let owed = release.owed.iter().cloned().collect();
-    let (due, told) = watch::channel(Due { at: by, is_held });
-    let clock = term.clock;
+/// Starts a completion. What comes back says when it may begin, if it may not at once.
+pub(super) fn start(term: &Term, end: Completion) -> Option<watch::Sender<Option<Moment>>> {
+    let (id, from, clock) = (end.id, end.from, term.clock);
+    let release = Release { term: term.clone(), done: BTreeSet::new(), end };
+    if id.is_none() {
+        term.spawn(release.run());
+        return None;
+    }
+    let span = term.drain_span(&release.end.drain.node.name);
+    let (due, told) = watch::channel(from);
     term.spawn(
         async move {
             wait(clock, told).await;
             release.run().await;
         }
-        .instrument(term.drain_span(&state.node.name)),
+        .instrument(span),
     );
-    Completing { due, owed }
-}
-
-/// Completes what a Node owed that went before this term.
-pub(super) fn of_departed(term: &Term, gone: &Departure) {
-    let owed = term.owed(&gone.record, &gone.instance);
-    of_deleted(term, gone, owed);
-}
-
-/// Completes these lifecycle actions of a Node that was deleted.
-pub(super) fn of_deleted(term: &Term, gone: &Departure, owed: Vec<OwedHook>) {
-    let release = Release {
-        term: term.clone(),
-        name: gone.node.name.clone(),
-        uid: gone.node.uid.clone(),
-        instance: gone.instance.clone(),
-        record: gone.record.clone(),
-        taken: term.taken(&gone.record, &gone.instance),
-        owed,
-        outcome: Outcome::NodeGone.as_str(),
-        node_gone: true,
-        end_reason: EndReason::InstanceGoes,
-        disproved: BTreeSet::new(),
-        done: BTreeSet::new(),
-        shared: BTreeSet::new(),
-    };
-    term.spawn(release.run());
+    Some(due)
 }
 
 impl Release {
     async fn run(mut self) {
-        let owed = std::mem::take(&mut self.owed);
-        if self.end_reason == EndReason::NothingHolds {
+        let owed = std::mem::take(&mut self.end.owed);
+        if self.end.end_reason == EndReason::NothingHolds {
             // The interruption was disproved: nothing waits for us.
-            for hook in owed.iter().filter(|hook| !self.shared.contains(hook)) {
+            for hook in owed.iter().filter(|hook| !self.end.shared.contains(hook)) {
                 self.term.hooks.forget(hook);
             }
         } else {
-            let record = self.record.clone();
+            let record = self.end.drain.record.clone();
             self.complete(owed, &record).await;
         }
-        if !self.node_gone {
-            self.node_gone = self.write().await == Written::NodeGone;
+        if !self.end.node_gone {
+            self.end.node_gone = self.write().await == Written::NodeGone;
         }
-        self.term.send(FleetInput::Released { node: self.name.clone(), uid: self.uid.clone(), node_gone: self.node_gone });
+        self.term.send(Input::Released {
+            node: self.end.drain.node.name.clone(),
+            uid: self.end.drain.node.uid.clone(),
+            node_gone: self.end.node_gone,
+        });
     }
 
     /// Completes what `record` owes.
@@ -197,10 +99,10 @@ impl Release {
         let completions = owed.iter().map(|o| self.complete_one(o, record.is_unconfirmed(&o.key)));
         let results = futures::future::join_all(completions).await;
         let over = owed.iter().zip(&results).filter(|(_, result)| result.is_some()).map(|(owed, _)| owed.clone()).collect();
-        self.term.send(FleetInput::HooksOver { node: self.name.clone(), uid: self.uid.clone(), hooks: over });
+        self.term.send(Input::HooksOver { node: self.end.drain.node.name.clone(), uid: self.end.drain.node.uid.clone(), hooks: over });
         for (owed, result) in owed.iter().zip(results) {
             if let Some(end) = result {
-                self.term.report(&self.name, DrainEvent::HookServed(owed.clone(), end));
+                self.term.report(&self.end.drain.node.name, DrainEvent::HookServed(owed.clone(), end));
             }
         }
     }
@@ -213,25 +115,25 @@ impl Release {
         }
         let completion = self.term.hooks.complete(owed, self.event_of(owed), Source::Record).await?;
         Some(match completion {
-            Completion::Accepted => HookEnd::Completed,
-            Completion::Gone => HookEnd::Over,
+            HookCompletion::Accepted => HookEnd::Completed,
+            HookCompletion::Gone => HookEnd::Over,
         })
     }
 
     fn event_of(&self, owed: &OwedHook) -> Moment {
-        let times = self.taken.iter().filter(|t| t.hook.as_ref() == Some(owed)).map(|t| t.time);
+        let times = self.end.taken.iter().filter(|t| t.hook.as_ref() == Some(owed)).map(|t| t.time);
         times.max().unwrap_or_else(|| self.term.clock.now())
     }
 
     /// Writes the end into the record. What has joined meanwhile and owes another hook is completed first.
     async fn write(&mut self) -> Written {
-        let mut fresh = match self.term.nodes.get(&self.name).filter(|node| node.uid == self.uid) {
+        let mut fresh = match self.term.nodes.get(&self.end.drain.node.name).filter(|node| node.uid == self.end.drain.node.uid) {
             Some(node) => Some((*node).clone()),
             // Accepted past the index, which does not have it yet, or shows a Node that was deleted since.
-            None => read_node(&self.term, &self.name).await,
+            None => read_node(&self.term, &self.end.drain.node.name).await,
         };
         loop {
-            let Some(node) = fresh.filter(|n| n.uid == self.uid) else { return Written::NodeGone };
+            let Some(node) = fresh.filter(|n| n.uid == self.end.drain.node.uid) else { return Written::NodeGone };
             let (mut last, mut on_end) = (node.clone(), OnEnd::Nothing);
             let write = patch_node(&self.term, node, "write the release", |node| {
                 last = node.clone();
@@ -244,31 +146,37 @@ impl Release {
             match on_end {
                 OnEnd::Nothing => return Written::Done,
                 OnEnd::Write { is_put_back, .. } => {
-                    self.term.report(&self.name, DrainEvent::Released { outcome: self.outcome, is_put_back });
+                    self.term.report(&self.end.drain.node.name, DrainEvent::Released { outcome: self.end.outcome, is_put_back });
                     return Written::Done;
                 }
                 OnEnd::PutBack { uses_held_record } => {
-                    let held = uses_held_record.then_some(&self.record);
+                    let held = uses_held_record.then_some(&self.end.drain.record);
                     put_back_now(&self.term, &last, held, &After::Removed).await;
                     return Written::Done;
                 }
                 OnEnd::Reopen => {
-                    self.term.report(&self.name, DrainEvent::Reopened);
+                    self.term.report(&self.end.drain.node.name, DrainEvent::Reopened);
                     return Written::Reopened;
                 }
                 OnEnd::Complete(more, record) => {
-                    self.taken = self.term.taken(&record, &self.instance);
+                    self.end.taken = self.term.taken(&record, &self.end.drain.instance);
                     self.complete(more, &record).await;
-                    fresh = read_node(&self.term, &self.name).await;
+                    fresh = read_node(&self.term, &self.end.drain.node.name).await;
                 }
             }
         }
     }
 
     fn on_end(&self, node: &Node) -> OnEnd {
-        let drain = EndedDrain { instance: &self.instance, record: &self.record, why: self.end_reason, disproved: &self.disproved, done: &self.done };
-        let released = Released::new(self.term.aws_now(), self.outcome);
-        drain.on_end(node, |record| self.term.owed(record, &self.instance), &released)
+        let drain = EndedDrain {
+            instance: &self.end.drain.instance,
+            record: &self.end.drain.record,
+            why: self.end.end_reason,
+            disproved: &self.end.disproved,
+            done: &self.done,
+        };
+        let released = Released::new(self.term.aws_now(), self.end.outcome);
+        drain.on_end(node, |record| self.term.owed(record, &self.end.drain.instance), &released)
     }
 }
 

@@ -6,13 +6,13 @@ use tracing::{debug, info};
 
 use super::{
     context::Term,
-    fleet::FleetInput,
     hooks::{Proof, Source},
     release,
-    report::DrainEvent,
 };
 use crate::{
     domain::{Interruption, Node, OwedHook, Transition, seconds},
+    fleet::DrainEvent,
+    fleet::Input,
     record::{self, After, Released, Returned},
 };
 
@@ -61,7 +61,7 @@ pub(super) async fn put_back(term: &Term, node: &Arc<Node>, interruption: &Inter
     }
     if let Some(events) = ended {
         // The drain ends, and its release puts the Node back.
-        term.send(FleetInput::Returned { node: node.name.clone(), uid: node.uid.clone(), events });
+        term.send(Input::Returned { node: node.name.clone(), uid: node.uid.clone(), events });
         for _ in 0..LOOKS {
             tokio::time::sleep(std::time::Duration::from_millis(250)).await;
             let now = term.nodes.get(&node.name).map(|n| record::returned(&n, interruption));

@@ -325,7 +325,7 @@ impl Leading {
             standing.budgets.restart_watch();
             standing.confirmation.set(Err("the unschedulable nodes are not listed yet".to_owned()));
             // Before anything is taken up: a pause that began before this term holds from its first moment.
-            term.send(fleet::FleetInput::PausedAll(*keeper.paused().borrow()));
+            term.send(crate::fleet::Input::PausedAll(*keeper.paused().borrow()));
             term.spawn(fleet::work(term.clone(), inputs, fleet_loop));
             term.spawn(follow_pause(term.clone(), keeper.paused()));
         }
@@ -392,7 +392,7 @@ impl Leading {
 async fn follow_pause(term: Term, mut paused: tokio::sync::watch::Receiver<bool>) {
     loop {
         let on = *paused.borrow_and_update();
-        term.send(fleet::FleetInput::PausedAll(on));
+        term.send(crate::fleet::Input::PausedAll(on));
         if paused.changed().await.is_err() {
             return;
         }

@@ -34,7 +34,7 @@ pub use moment::{Moment, seconds};
 pub use node::{Node, NodeName, Ready, Taint, is_older_version};
 pub use pod::{Owner, Phase, Pod, PodKey, PodUid};
 pub use region::{is_region, region_of_host};
-pub use rules::{DaemonSetState, ForceAfter, Limits};
+pub use rules::{DaemonSetState, Exclusion, ForceAfter, Limits};
 pub use selector::{BadSelector, Selector};
 pub use skew::{ClockSkew, SteadySkew};
 pub use taken::{ENDING_NOTICE, SPOT_NOTICE, Taken, force_time};

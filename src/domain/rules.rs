@@ -53,3 +53,14 @@ pub enum DaemonSetState {
     /// It may not be read, or the API server did not answer: taken as there.
     Unreadable,
 }
+
+/// When a node leaves load balancers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exclusion {
+    /// With the accept.
+    Early,
+    /// When the last pod that counts is terminating, or 60 s before the deadline.
+    Late,
+    /// Not at all.
+    Never,
+}

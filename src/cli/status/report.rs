@@ -8,9 +8,10 @@ use super::facts::{EventFacts, Facts, LeaseFacts, Subject};
 use crate::{
     cli::words::count,
     config::DrainConfig,
-    controller::{drain_settings, limits_of, taken_up},
+    controller::{drain_settings, limit_settings},
     domain::{InstanceId, Moment, Node, NodeName, Pod, Taken, seconds},
     drain::{BlockReason, Drain, Effect, Input, Start, held_by},
+    fleet::{limits_of, taken_up},
     record::{self, Record, Standing},
 };
 
@@ -273,7 +274,7 @@ impl Reader<'_> {
     /// Deadline, force and pods, by the drain's own code.
     fn pods(&self, status: &mut NodeStatus, node: &Node, settings: &DrainConfig, taken: &[Taken], accepted: Moment) {
         let now = self.facts.now;
-        let limits = limits_of(settings, taken, &BTreeMap::new(), self.take_up(node, accepted), &BTreeSet::new(), None);
+        let limits = limits_of(&limit_settings(settings), taken, &BTreeMap::new(), self.take_up(node, accepted), &BTreeSet::new(), None);
         status.deadline = limits.end_at;
         let Some(Ok(pods)) = self.facts.pods.get(&node.name) else { return };
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod: None };

@@ -15,9 +15,10 @@ use super::{
 use crate::{
     cli::paint::Paint,
     config::DrainConfig,
-    controller::{drain_settings, limits_of},
+    controller::{drain_settings, limit_settings},
     domain::{Budget, BudgetKey, DaemonSetState, Moment, Node, Owner, PAUSE, Phase, Pod, PodKey, RECORD, Ready, Selector, TAINT, Taint, seconds},
     drain::{BlockReason, Drain, Start},
+    fleet::limits_of,
     record::Record,
 };
 
@@ -128,7 +129,7 @@ fn deadline_and_force_are_those_of_the_service_with_the_leaders_settings() {
     let config = facts.lease.as_ref().unwrap().settings.clone().unwrap();
     let taken = Record::read(&hook(3350)).unwrap().taken(&INSTANCE.parse().unwrap());
     let status = report(&facts, None).nodes.remove(0);
-    let limits = limits_of(&config, &taken, &BTreeMap::new(), at(3350), &BTreeSet::new(), None);
+    let limits = limits_of(&limit_settings(&config), &taken, &BTreeMap::new(), at(3350), &BTreeSet::new(), None);
     assert!(limits.end_at > Some(at(3350 + 2000)) && limits.end_at <= Some(at(3350 + 2400)), "{limits:?}");
     assert_eq!(status.deadline, limits.end_at);
     let start = Start { node: "a".into(), cordoned_at: at(3350), limits, own_pod: None };

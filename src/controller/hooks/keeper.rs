@@ -12,8 +12,9 @@ use tracing::{debug, info, warn};
 use super::{Completion, Hooks, Order, Pacer, Past, Proof, Source, Undescribed, unseen};
 use crate::{
     aws::{Advice, AwsError, HookResult, LookupError},
-    controller::{context::Standing, fleet::FleetInput},
+    controller::context::Standing,
     domain::{HookKey, InstanceState, Moment, OwedHook, seconds},
+    fleet::Input,
     lifecycle::{BeatSchedule, Confirmation, End, FORBIDDEN_RETRY, HookFacts, Next, Seen},
     observe::{BeatResult, CompletionResult},
     runtime::Backoff,
@@ -27,7 +28,7 @@ const CLAIM: Duration = seconds(300);
 /// Keeps one action open.
 pub(super) struct Keeper {
     standing: Standing,
-    inputs: mpsc::UnboundedSender<FleetInput>,
+    inputs: mpsc::UnboundedSender<Input>,
     /// As it is called: with its token where a message brought it, unless AWS does not take that.
     owed: OwedHook,
     source: Source,
@@ -309,7 +310,7 @@ impl Keeper {
         let facts = self.schedule.facts(now);
         if self.told.as_ref() != Some(&facts) {
             for name in &self.names {
-                self.inputs.send(FleetInput::Hook(name.clone(), facts.clone())).ok();
+                self.inputs.send(Input::Hook(name.clone(), facts.clone())).ok();
             }
             self.told = Some(facts);
         }

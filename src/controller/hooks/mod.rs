@@ -23,9 +23,10 @@ use self::{
     pacer::Pacer,
     undescribed::Undescribed,
 };
-use super::{context::Standing, fleet::FleetInput};
+use super::context::Standing;
 use crate::{
     domain::{Moment, OwedHook, seconds},
+    fleet::{Input, Origin},
     lifecycle::{BeatSchedule, Start},
 };
 
@@ -60,7 +61,7 @@ enum Order {
     /// The term is over, and the heartbeats alone go on.
     Strand,
     /// A new term, which receives these inputs.
-    Resume(mpsc::UnboundedSender<FleetInput>),
+    Resume(mpsc::UnboundedSender<Input>),
     Forget,
 }
 
@@ -69,20 +70,11 @@ enum Order {
 pub(super) struct Hooks {
     standing: Standing,
     end: CancellationToken,
-    inputs: mpsc::UnboundedSender<FleetInput>,
+    inputs: mpsc::UnboundedSender<Input>,
     book: Arc<Mutex<Book>>,
     past: Arc<Mutex<Past>>,
     pacer: Pacer,
     undescribed: Undescribed,
-}
-
-/// How we came by an action.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum First {
-    /// The event was received just now.
-    Received,
-    /// Taken over from another leader.
-    TakenOver,
 }
 
 /// Where an action is known from.
@@ -96,7 +88,7 @@ pub(super) enum Source {
 }
 
 impl Hooks {
-    pub(super) fn new(standing: Standing, inputs: mpsc::UnboundedSender<FleetInput>) -> Self {
+    pub(super) fn new(standing: Standing, inputs: mpsc::UnboundedSender<Input>) -> Self {
         let end = CancellationToken::new();
         let pacer = Pacer::start(standing.clock, &standing.spawner, &end);
         Self { standing, end, inputs, book: Arc::default(), past: Arc::default(), pacer, undescribed: Undescribed::default() }
@@ -121,7 +113,7 @@ impl Hooks {
     }
 
     /// The same process leads again: the new term finds its actions kept open.
-    pub(super) fn resume(self, inputs: mpsc::UnboundedSender<FleetInput>) -> Self {
+    pub(super) fn resume(self, inputs: mpsc::UnboundedSender<Input>) -> Self {
         {
             let mut book = self.book();
             book.tell_all(|| Order::Resume(inputs.clone()));
@@ -135,7 +127,7 @@ impl Hooks {
     }
 
     /// The action is ours: it is beaten from now on.
-    pub(super) fn own(&self, owed: &OwedHook, event: Moment, first: First, source: Source) {
+    pub(super) fn own(&self, owed: &OwedHook, event: Moment, first: Origin, source: Source) {
         if !self.is_past(owed) {
             self.task(owed, event, first, source);
         }
@@ -158,7 +150,7 @@ impl Hooks {
         !self.is_past(owed) && self.book().has_task(owed)
     }
 
-    fn task(&self, owed: &OwedHook, event: Moment, first: First, source: Source) -> mpsc::UnboundedSender<Order> {
+    fn task(&self, owed: &OwedHook, event: Moment, first: Origin, source: Source) -> mpsc::UnboundedSender<Order> {
         let mut book = self.book();
         if let Some(task) = book.find(owed, source) {
             return task;
@@ -167,8 +159,8 @@ impl Hooks {
         book.begin(owed, event, orders.clone());
         let now = self.standing.clock.now();
         let start = match first {
-            First::Received => Start::Received(now),
-            First::TakenOver => Start::TakenOver { at: now, unled: self.standing.config.standing.lease.duration.saturating_add(SLACK) },
+            Origin::Received => Start::Received(now),
+            Origin::TakenOver => Start::TakenOver { at: now, unled: self.standing.config.standing.lease.duration.saturating_add(SLACK) },
         };
         let schedule = BeatSchedule::new(event, start, self.standing.random.fraction(), None);
         let schedule = match self.standing.granted.last(owed) {
@@ -199,7 +191,7 @@ impl Hooks {
             return Some(Completion::Gone);
         }
         let (reply, answer) = oneshot::channel();
-        drop(self.task(owed, event, First::Received, source).send(Order::Complete(reply)));
+        drop(self.task(owed, event, Origin::Received, source).send(Order::Complete(reply)));
         answer.await.ok()
     }
 
@@ -210,7 +202,7 @@ impl Hooks {
             return Some(Proof::Gone);
         }
         let (reply, answer) = oneshot::channel();
-        drop(self.task(owed, event, First::Received, source).send(Order::Prove(reply)));
+        drop(self.task(owed, event, Origin::Received, source).send(Order::Prove(reply)));
         answer.await.ok()
     }
 

@@ -2,8 +2,11 @@
 
 use tracing::{debug, info, warn};
 
-use super::{AcceptedInterruption, DrainEvent, End, FleetEvent, named, nodes};
-use crate::domain::{Moment, NodeName};
+use super::nodes;
+use crate::{
+    domain::{Moment, NodeName},
+    fleet::{AcceptedInterruption, DrainEvent, End, FleetEvent, named},
+};
 
 /// Logs what happened to a node or its drain. The span of the drain is entered.
 pub(super) fn log(node: &NodeName, event: &DrainEvent) {
@@ -123,6 +126,6 @@ pub(super) fn log_of_fleet(event: &FleetEvent) {
         FleetEvent::PodsNotWatched { node, nodes, error } => {
             warn!(%node, nodes, error, "The pods of draining nodes cannot be watched; they are listed now and then.");
         }
-        FleetEvent::Active(_) => {}
+        FleetEvent::Active(_) | FleetEvent::Counts(_) => {}
     }
 }

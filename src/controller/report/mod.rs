@@ -1,10 +1,8 @@
 //! The one place where what happens to drains becomes log lines, metrics, Kubernetes Events, notifications and traces.
 
-mod event;
 mod lines;
 mod nodes;
 mod pods;
-mod texts;
 
 use std::{
     collections::BTreeMap,
@@ -13,17 +11,14 @@ use std::{
 
 use tracing::Span;
 
-pub(super) use self::{
-    event::{AcceptedInterruption, Begin, DrainEvent, End, FleetEvent, HookEnd},
-    texts::{list, named},
-};
 use super::{context::Term, notices, places};
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
     domain::{Kind, NodeName, Taken},
     drain::Outcome,
+    fleet::{AcceptedInterruption, Begin, DrainEvent, End, FleetCounts, FleetEvent, HookEnd},
     observe::{
-        DrainEnd, Place, RecordEvent,
+        DrainEnd, Place, PodState, RecordEvent,
         traces::{Begun, DrainTrace},
     },
 };
@@ -109,11 +104,23 @@ impl Term {
     /// Reports one thing that concerns many drains.
     pub(super) fn report_of_fleet(&self, event: &FleetEvent) {
         lines::log_of_fleet(event);
-        match *event {
-            FleetEvent::PausedAll(paused) => self.metrics.set_paused(paused),
-            FleetEvent::Active(drains) => self.metrics.set_drains_active(drains),
+        match event {
+            FleetEvent::PausedAll(paused) => self.metrics.set_paused(*paused),
+            FleetEvent::Active(drains) => self.metrics.set_drains_active(*drains),
+            FleetEvent::Counts(counts) => self.set_counts(counts),
             FleetEvent::ClockDiffers { .. } | FleetEvent::PodsNotWatched { .. } => {}
         }
+    }
+
+    fn set_counts(&self, counts: &FleetCounts) {
+        self.metrics.set_pods(PodState::Waiting, counts.waiting);
+        self.metrics.set_pods(PodState::Blocked, counts.blocked);
+        self.metrics.set_pods(PodState::Terminating, counts.terminating);
+        for (reason, count) in &counts.blocked_by {
+            self.metrics.set_blocked(reason.as_str(), *count);
+        }
+        self.metrics.set_nodes_paused(counts.paused);
+        self.metrics.set_nodes_excluded(self.with_room(|room| room.out()));
     }
 
     fn report_begin(&self, node: &NodeName, begin: &Begin) {

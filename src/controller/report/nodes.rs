@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use super::{
-    DrainEvent, HookEnd, NodeNote,
-    texts::{list, pods},
-};
+use super::NodeNote;
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
     domain::{Kind, NodeName},
     drain::Outcome,
+    fleet::{DrainEvent, HookEnd, list, pods},
     record::VoidReason,
 };
 

@@ -2,13 +2,13 @@
 
 use tracing::{debug, info, warn};
 
-use super::{DrainEvent, texts::pods};
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
     config::PodEvents,
     controller::context::Term,
     domain::{NodeName, PodKey, PodUid},
     drain::{Class, DeleteWhy, Note, Order},
+    fleet::{DrainEvent, pods},
 };
 
 impl Term {

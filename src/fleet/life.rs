@@ -2,14 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Fleet;
+use super::{Departure, DrainEvent, Effect, End, Fleet};
 use crate::{
-    controller::{
-        departed::Departure,
-        node_writer::patch_node,
-        release,
-        report::{DrainEvent, End},
-    },
     domain::{InstanceId, Node, NodeName, OwedHook, seconds},
     drain::{Input, NodeCondition, Outcome},
     record::{self, Doubt, RecordDeletion, Standing, Trust, VoidReason},
@@ -102,7 +96,7 @@ impl Fleet {
         let doubted = self.doubted.remove(&node.name);
         if self.drains.contains_key(&node.name) {
             self.join(&node.name, node, record);
-        } else if self.term.selects(node) {
+        } else if self.lookup.selects(node) {
             // One that is to be left alone since its accept is taken up as well: `follow_people` ends its drain at once.
             self.begin(node, instance, record);
             if let (Some(state), Some(doubted)) = (self.drains.get_mut(&node.name), doubted) {
@@ -125,18 +119,9 @@ impl Fleet {
         let Some(state) = self.drains.get_mut(name) else { return };
         state.deletion.ended();
         if state.drain.is_some() {
-            self.term.report(name, DrainEvent::EndedElsewhere { why });
-            self.step(name, Input::Release);
+            self.out.report(name, DrainEvent::EndedElsewhere { why });
+            self.feed(name, Input::Release);
         }
-    }
-
-    /// Patches a Node, trying until that is done, or `body` has nothing to write any more, or the Node is gone: until then the record is
-    /// in memory only, and what it owes would be forgotten with this process.
-    pub(super) fn write(&self, node: &Arc<Node>, what: &'static str, body: impl Fn(&Node) -> Option<serde_json::Value> + Send + Sync + 'static) {
-        let (term, node) = (self.term.clone(), (**node).clone());
-        self.term.spawn(async move {
-            patch_node(&term, node, what, body).await;
-        });
     }
 
     fn damaged(&mut self, node: &Arc<Node>, damage: &record::Damage) {
@@ -146,28 +131,28 @@ impl Fleet {
             return;
         }
         self.damaged.insert(node.name.clone(), text.to_owned());
-        self.term.report(&node.name, DrainEvent::RecordDamaged(damage.to_string()));
+        self.out.report(&node.name, DrainEvent::RecordDamaged(damage.to_string()));
     }
 
     fn void(&mut self, node: &Arc<Node>, record: &record::Record, why: VoidReason) {
         let name = &node.name;
         self.doubted.remove(name);
-        if !self.term.manages(node) || self.is_told_void(node) {
+        if !self.lookup.manages(node) || self.is_told_void(node) {
             return;
         }
         self.voided.insert(name.clone(), node.record().unwrap_or_default().to_owned());
-        self.term.report(name, DrainEvent::RecordVoid { instance: record.instance().clone(), why });
-        if let Some(took) = self.drains.get(name).map(|state| self.term.clock.now().since_or_zero(state.take_up)) {
-            self.term.report(name, DrainEvent::EndedVoid { took });
+        self.out.report(name, DrainEvent::RecordVoid { instance: record.instance().clone(), why });
+        if let Some(took) = self.drains.get(name).map(|state| self.now.since_or_zero(state.take_up)) {
+            self.out.report(name, DrainEvent::EndedVoid { took });
         }
         if let Some(state) = self.close(name) {
-            for owed in self.term.owed(&state.record, &state.instance) {
+            for owed in self.lookup.owed(&state.record, &state.instance) {
                 if self.other_that_owes(&owed).is_none() {
-                    self.term.hooks.forget(&owed);
+                    self.out.stop_keep_alive(&owed);
                 }
             }
         }
-        release::put_back(&self.term, Arc::clone(node), record::After::Removed);
+        self.out.push(Effect::PutBack(Arc::clone(node)));
     }
 
     /// This very record was found void before; what it left is being put back.
@@ -182,7 +167,7 @@ impl Fleet {
             (Doubt::InstanceNotKnown, _) | (_, None) => self.ask_name(node),
             (Doubt::HookMayBeOpen, Some(instance)) => {
                 let key = (node.uid.clone(), node.boot_id.clone().unwrap_or_default());
-                if !self.drains.contains_key(&node.name) && !self.term.selects(node) {
+                if !self.drains.contains_key(&node.name) && !self.lookup.selects(node) {
                     self.leave_alone(node);
                 } else if self.trusted.contains(&key) {
                     self.open(node, &instance, record);
@@ -202,7 +187,7 @@ impl Fleet {
         let Some(doubted) = self.doubted.get(name).filter(|doubted| doubted.node.uid == uid) else { return };
         // The LIST of a new leader can show a Node minutes before the index does. If the index has just removed the Node, the event of its
         // deletion follows: it completes what the record owes.
-        let shown = self.term.nodes.get(name).filter(|shown| shown.uid == uid && !shown.is_older_than(&doubted.node));
+        let shown = self.lookup.facts.node(name).filter(|shown| shown.uid == uid && !shown.is_older_than(&doubted.node));
         let node = shown.unwrap_or_else(|| Arc::clone(&doubted.node));
         if counts {
             self.trusted.insert((node.uid.clone(), node.boot_id.clone().unwrap_or_default()));
@@ -246,9 +231,9 @@ impl Fleet {
         let Some(state) = self.drains.get_mut(name) else { return };
         // The drain completes what a doubted record owes, too.
         self.doubted.remove(name);
-        let until = self.term.clock.now().plus(REMEMBER);
+        let until = self.now.plus(REMEMBER);
         self.remembered.insert(state.instance.clone(), (state.record.clone(), until));
-        self.step(name, Input::Node(NodeCondition::Deleted));
+        self.feed(name, Input::Node(NodeCondition::Deleted));
         // A release that runs goes on by itself; the place is free for a new Node of this name.
         self.close_deleted(name);
     }
@@ -258,29 +243,31 @@ impl Fleet {
     fn close_deleted(&mut self, name: &NodeName) {
         let gone = self.drains.get(name).map(|state| {
             let is_joined = |owed: &OwedHook| state.completing.as_ref().is_some_and(|release| !release.covers(owed)) && !state.over.contains(owed);
-            let joined = self.term.owed(&state.record, &state.instance).into_iter().filter(is_joined);
+            let joined = self.lookup.owed(&state.record, &state.instance).into_iter().filter(is_joined);
             let (node, instance, record) = (Arc::clone(&state.node), state.instance.clone(), state.record.clone());
-            (Departure { node, instance, record, at: self.term.clock.now() }, joined.collect::<Vec<_>>())
+            (Departure { node, instance, record, at: self.now }, joined.collect::<Vec<_>>())
         });
         self.close(name);
         let Some((gone, mut joined)) = gone else { return };
         joined.retain(|owed| self.other_that_owes(owed).is_none());
         if !joined.is_empty() {
-            self.term.report(name, DrainEvent::CompletedFromMemory);
-            release::of_deleted(&self.term, &gone, joined);
+            self.out.report(name, DrainEvent::CompletedFromMemory);
+            let taken = self.lookup.taken(&gone.record, &gone.instance);
+            self.out.complete_deleted(gone, taken, joined);
         }
     }
 
     /// A drain is over: what it owes is completed.
     pub(super) fn ended(&mut self, name: &NodeName, outcome: &Outcome) {
-        let now = self.term.clock.now();
-        self.feed.detach(name);
+        let now = self.now;
+        self.out.unwatch_pods(name);
         let Some(state) = self.drains.get_mut(name) else { return };
         let pods_are_known = state.drain.take().is_some_and(|drain| drain.has_listed_pods());
         // Nothing hangs on a proof any more, nor on whether its kubelet is heard.
-        state.proving.clear();
-        state.kubelet.set_asking(None);
-        self.term.rules_from_now_on(name, None);
+        state.verifying.clear();
+        self.out.push(Effect::StopVerifying(name.clone()));
+        self.out.push(Effect::StopReadingSilent(name.clone()));
+        self.out.deadline_is(name, None);
         if let Some(wake) = state.wake.take() {
             self.wakes.remove(&(wake, name.clone()));
         }
@@ -288,7 +275,7 @@ impl Fleet {
         let took = now.since_or_zero(accepted.unwrap_or(state.take_up));
         let (node, instance, taken) = (Arc::clone(&state.node), state.instance.clone(), state.taken.clone());
         let end = End { outcome: outcome.clone(), pods_are_known, took, node, instance, taken };
-        self.term.report(name, DrainEvent::Ended(Box::new(end)));
+        self.out.report(name, DrainEvent::Ended(Box::new(end)));
         self.release(name, outcome);
         self.complete_claimed();
     }
@@ -296,10 +283,10 @@ impl Fleet {
     /// A release is done.
     pub(super) fn finished(&mut self, name: &NodeName, uid: &str, node_gone: bool) {
         if node_gone {
-            self.term.departed.forget(uid);
+            self.out.push(Effect::ForgetDeparted(uid.to_owned()));
         }
         // Else its record would be taken up again and again for as long as the index is behind.
-        if node_gone && self.term.nodes.get(name).is_some_and(|n| n.uid == uid) {
+        if node_gone && self.lookup.facts.node(name).is_some_and(|n| n.uid == uid) {
             self.gone.insert(uid.to_owned());
         }
         if self.drains.get(name).is_none_or(|c| c.node.uid != uid || c.drain.is_some()) {
@@ -311,7 +298,7 @@ impl Fleet {
             self.close(name);
         }
         self.dirty.insert(name.clone());
-        if let Some(node) = self.term.nodes.get(name) {
+        if let Some(node) = self.lookup.facts.node(name) {
             // Something may have joined while it was released.
             self.see(&node);
         }

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Fleet, NodeState};
+use super::{DrainEvent, Effect, Fleet, FleetEvent, effect::Effects, node_state::NodeState};
 use crate::{
-    controller::report::{DrainEvent, FleetEvent},
     domain::{Moment, Node, NodeName},
     drain::{DispatchInput, Input, NodeCondition},
     record::EndReason,
@@ -16,9 +15,9 @@ impl Fleet {
         let Some(state) = self.drains.get_mut(&node.name) else { return };
         if !node.unschedulable && !state.is_uncordon_reported && state.drain.is_some() {
             state.is_uncordon_reported = true;
-            self.term.report(&node.name, DrainEvent::Uncordoned);
+            self.out.report(&node.name, DrainEvent::Uncordoned);
         }
-        if node.released_by_hand() || !self.term.manages(node) {
+        if node.released_by_hand() || !self.lookup.manages(node) {
             self.let_go(node);
         }
     }
@@ -29,7 +28,7 @@ impl Fleet {
         let Some(state) = self.drains.get_mut(name) else { return };
         let alone = state.node.paused();
         if std::mem::replace(&mut state.is_paused_alone, alone) != alone && state.drain.is_some() {
-            self.term.report(name, DrainEvent::PauseAnnotation(alone));
+            self.out.report(name, DrainEvent::PauseAnnotation(alone));
         }
         let paused = all || alone;
         if state.paused == paused {
@@ -38,16 +37,16 @@ impl Fleet {
         state.paused = paused;
         self.dispatch(DispatchInput::Paused { node: name.clone(), paused });
         if paused {
-            self.step(name, Input::Paused);
+            self.feed(name, Input::Paused);
         } else {
             // A take-up: a deadline that passed meanwhile is void.
-            let now = self.term.clock.now();
+            let now = self.now;
             let Some(state) = self.drains.get_mut(name) else { return };
             state.take_up = now;
             let (taken, proved, record_clock) = (state.taken.clone(), state.proved.clone(), state.record_clock);
             let limits = self.limits_of(&taken, now, &proved, record_clock);
             self.set_limits(name, limits);
-            self.step(name, Input::Resumed(limits));
+            self.feed(name, Input::Resumed(limits));
         }
     }
 
@@ -57,8 +56,8 @@ impl Fleet {
             return;
         }
         self.paused = paused;
-        self.term.set_paused(paused);
-        self.term.report_of_fleet(&FleetEvent::PausedAll(paused));
+        self.out.push(Effect::PausedAll(paused));
+        self.out.report_of_fleet(FleetEvent::PausedAll(paused));
         self.dispatch(DispatchInput::PausedAll(paused));
         let names: Vec<_> = self.drains.keys().cloned().collect();
         for name in names {
@@ -73,10 +72,10 @@ impl Fleet {
             state.end_reason = EndReason::ByHand;
             let is_ignored = node.ignored();
             let event = if node.released_by_hand() { DrainEvent::ReleaseRequested } else { DrainEvent::NoLongerManaged { is_ignored } };
-            self.term.report(&node.name, event);
+            self.out.report(&node.name, event);
         }
         // A drain that is over may still wait for `--complete-delay`.
-        self.step(&node.name, Input::Release);
+        self.feed(&node.name, Input::Release);
     }
 
     /// Ends the drain of a node as the release annotation does: a person has deleted its record again.
@@ -84,29 +83,29 @@ impl Fleet {
         let Some(state) = self.drains.get_mut(&node.name) else { return };
         if state.drain.is_some() {
             state.end_reason = EndReason::ByHand;
-            self.term.report(&node.name, DrainEvent::RecordDeletedAgain);
+            self.out.report(&node.name, DrainEvent::RecordDeletedAgain);
         }
-        self.step(&node.name, Input::Release);
+        self.feed(&node.name, Input::Release);
     }
 
     /// An open record on a node that the selector does not take: it may be another Sundown's, whose hooks are not ours to complete.
     pub(super) fn leave_alone(&mut self, node: &Node) {
         if self.left_alone.insert(node.name.clone()) {
-            self.term.report(&node.name, DrainEvent::LeftAlone);
+            self.out.report(&node.name, DrainEvent::LeftAlone);
         }
     }
 }
 
 impl NodeState {
     /// Handles an input to a drain that has ended. It can only let the release complete earlier.
-    pub(super) fn handle_after_end(&self, now: Moment, input: &Input) {
+    pub(super) fn handle_after_end(&mut self, now: Moment, input: &Input, out: &mut Effects) {
         let at = match input {
             Input::Release | Input::Node(NodeCondition::Deleted | NodeCondition::InstanceOver) => Some(now),
             Input::Limits(limits) | Input::Resumed(limits) => limits.end_at,
             _ => None,
         };
-        if let (Some(at), Some(completing)) = (at, &self.completing) {
-            completing.not_after(at);
+        if let (Some(at), Some(completing)) = (at, &mut self.completing) {
+            completing.not_after(at, out);
         }
     }
 }

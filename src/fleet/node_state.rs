@@ -5,16 +5,8 @@ use std::{
     sync::Arc,
 };
 
-use tokio_util::task::AbortOnDropHandle;
-
-use super::{Fleet, node_events::LastSaid};
+use super::{Begin, DrainEvent, Effect, Fleet, FleetEvent, Origin, Restoration, completing::Completing, node_events::LastSaid};
 use crate::{
-    config::DrainConfig,
-    controller::{
-        hooks::{First, Source},
-        release::Completing,
-        report::{Begin, DrainEvent, FleetEvent},
-    },
     domain::{InstanceId, Limits, Moment, Node, NodeName, OwedHook, Taken, seconds},
     drain::{self, Drain, Input, Start},
     lifecycle::{self, HookFacts, LimitSettings, RecordClock},
@@ -22,66 +14,51 @@ use crate::{
 };
 
 /// One node on its way out.
-pub(in crate::controller) struct NodeState {
-    pub(in crate::controller) node: Arc<Node>,
-    pub(in crate::controller) instance: InstanceId,
-    pub(in crate::controller) record: Record,
-    pub(in crate::controller) taken: Vec<Taken>,
-    /// The machine; `None` once the drain is over and the release runs.
-    pub(in crate::controller) drain: Option<Drain>,
-    /// When the release that runs may complete.
-    pub(in crate::controller) completing: Option<Completing>,
-    pub(in crate::controller) take_up: Moment,
+pub(super) struct NodeState {
+    pub(super) node: Arc<Node>,
+    pub(super) instance: InstanceId,
+    pub(super) record: Record,
+    pub(super) taken: Vec<Taken>,
+    /// `None` once the drain is over, and its lifecycle actions are being completed.
+    pub(super) drain: Option<Drain>,
+    /// What follows on the drain.
+    pub(super) completing: Option<Completing>,
+    pub(super) take_up: Moment,
     /// By which skew its record is read.
-    pub(in crate::controller) record_clock: RecordClock,
-    pub(in crate::controller) wake: Option<Moment>,
-    pub(in crate::controller) limits: Limits,
-    pub(in crate::controller) paused: bool,
+    pub(super) record_clock: RecordClock,
+    pub(super) wake: Option<Moment>,
+    pub(super) limits: Limits,
+    pub(super) paused: bool,
     /// Its own node carries the annotation that pauses it.
-    pub(in crate::controller) is_paused_alone: bool,
+    pub(super) is_paused_alone: bool,
     /// Why it ends, or would end now.
-    pub(in crate::controller) end_reason: EndReason,
+    pub(super) end_reason: EndReason,
     /// Events of stale interruptions that were proved since.
-    pub(in crate::controller) proved: BTreeSet<String>,
+    pub(super) proved: BTreeSet<String>,
     /// Events of those that were disproved.
-    pub(in crate::controller) disproved: BTreeSet<String>,
+    pub(super) disproved: BTreeSet<String>,
     /// Hooks whose completion was accepted, or that are verifiably gone.
-    pub(in crate::controller) over: BTreeSet<OwedHook>,
-    /// Who asks about the events of stale interruptions, for as long as the drain goes on.
-    pub(in crate::controller) proving: BTreeMap<String, AbortOnDropHandle<()>>,
+    pub(super) over: BTreeSet<OwedHook>,
+    /// Events of stale interruptions that are being asked about, for as long as the drain goes on.
+    pub(super) verifying: BTreeSet<String>,
     /// Whether a person has deleted its record.
-    pub(in crate::controller) deletion: RecordDeletion,
+    pub(super) deletion: RecordDeletion,
     /// What a fresh record lacks of the one whose place it took is being written into it.
-    pub(in crate::controller) carrying_over: bool,
-    pub(in crate::controller) is_uncordon_reported: bool,
+    pub(super) carrying_over: bool,
+    pub(super) is_uncordon_reported: bool,
     /// What the last Events about pauses, blocked pods and heartbeats have said.
-    pub(in crate::controller) last_said: LastSaid,
-    pub(in crate::controller) labelling: bool,
-    pub(in crate::controller) kubelet: Kubelet,
+    pub(super) last_said: LastSaid,
+    pub(super) labelling: bool,
+    pub(super) kubelet: Kubelet,
 }
 
 /// Whether the kubelet of a node is heard.
-pub(in crate::controller) enum Kubelet {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kubelet {
     /// It is, or its silence counts for nothing.
     Heard,
     /// Nothing is heard of it, and EC2 is being asked.
-    Silent {
-        /// Reads the Node before the drain ends because of that.
-        asking_node: Option<AbortOnDropHandle<()>>,
-    },
-}
-
-impl Kubelet {
-    pub(super) const fn is_silent(&self) -> bool {
-        matches!(self, Self::Silent { .. })
-    }
-
-    /// Keeps the task that reads the Node; `None` ends it.
-    pub(super) fn set_asking(&mut self, task: Option<AbortOnDropHandle<()>>) {
-        if let Self::Silent { asking_node } = self {
-            *asking_node = task;
-        }
-    }
+    Silent,
 }
 
 impl NodeState {
@@ -105,20 +82,19 @@ fn is_sure(taken: &Taken, proved: &BTreeSet<String>) -> bool {
 /// `record_clock`: by which the record was read; `None` for a reader that does not know AWS's clock.
 #[must_use]
 pub fn limits_of(
-    config: &DrainConfig,
+    settings: &LimitSettings,
     taken: &[Taken],
     hook_facts: &BTreeMap<OwedHook, HookFacts>,
     take_up: Moment,
     proved: &BTreeSet<String>,
     record_clock: Option<RecordClock>,
 ) -> Limits {
-    let settings = LimitSettings { drain_timeout: config.timeout, margin: config.deadline_margin, spot_margin: config.spot_deadline_margin };
     let sure: Vec<Taken> = taken.iter().filter(|t| is_sure(t, proved)).cloned().collect();
     let accepted = taken.iter().map(|t| t.accepted).min().unwrap_or(take_up);
     if sure.is_empty() {
         return Limits::polite(accepted, taken.iter().any(Taken::is_urgent));
     }
-    let limits = lifecycle::limits(&sure, hook_facts, take_up, &settings);
+    let limits = lifecycle::limits(&sure, hook_facts, take_up, settings);
     record_clock.map_or(limits, |clock| clock.soften(limits))
 }
 
@@ -128,21 +104,15 @@ pub fn taken_up(accepted: Moment, leads_since: Moment, taken_over: Moment) -> Mo
     if accepted >= leads_since.minus(seconds(1)) { accepted } else { taken_over }
 }
 
-/// The settings of a drain, from the flags.
-#[must_use]
-pub fn drain_settings(config: &DrainConfig) -> drain::Settings {
-    drain::Settings { force: config.force_after, min_drain: config.min_time, ..drain::Settings::default() }
-}
-
 impl Fleet {
     /// A hook of this node waits for its completion.
     pub(super) fn still_owes(&self, state: &NodeState) -> bool {
-        state.end_reason != EndReason::NothingHolds && self.term.owed(&state.record, &state.instance).iter().any(|owed| !state.over.contains(owed))
+        state.end_reason != EndReason::NothingHolds && self.lookup.owed(&state.record, &state.instance).iter().any(|owed| !state.over.contains(owed))
     }
 
     /// Limits as the drain knows them, from facts.
     pub(super) fn limits_of(&self, taken: &[Taken], take_up: Moment, proved: &BTreeSet<String>, record_clock: RecordClock) -> Limits {
-        limits_of(&self.term.config.drain, taken, &self.hook_facts, take_up, proved, Some(record_clock))
+        limits_of(&self.settings.limits, taken, &self.hook_facts, take_up, proved, Some(record_clock))
     }
 
     /// Derives the limits of a drain again and tells it when they have changed.
@@ -151,14 +121,14 @@ impl Fleet {
         let limits = self.limits_of(&state.taken, state.take_up, &state.proved, state.record_clock);
         if limits != state.limits {
             self.set_limits(name, limits);
-            self.step(name, Input::Limits(limits));
+            self.feed(name, Input::Limits(limits));
         }
     }
 
     /// Reads the records of running drains anew where AWS's clock is found to differ by more than it did. That is a take-up: a
     /// deadline that is over by the new measurement is void.
     pub(super) fn follow_skew(&mut self) {
-        let (now, skew) = (self.term.clock.now(), self.term.skew());
+        let (now, skew) = (self.now, self.lookup.skew());
         let mut changed = Vec::new();
         for (name, state) in self.drains.iter_mut().filter(|(_, state)| state.drain.is_some()) {
             if state.record_clock.measured(skew, now) {
@@ -168,7 +138,7 @@ impl Fleet {
             }
         }
         if !changed.is_empty() {
-            self.term.report_of_fleet(&FleetEvent::ClockDiffers { drains: changed.len(), skew });
+            self.out.report_of_fleet(FleetEvent::ClockDiffers { drains: changed.len(), skew });
         }
         for name in changed {
             self.refresh_limits(&name);
@@ -180,35 +150,35 @@ impl Fleet {
         let Some(state) = self.drains.get_mut(name) else { return };
         let differs = state.limits.end_at != limits.end_at || state.limits.force_at != limits.force_at;
         if differs && state.drain.is_some() {
-            self.term.report(name, DrainEvent::DeadlineSet { ends: limits.end_at, forces: limits.force_at });
+            self.out.report(name, DrainEvent::DeadlineSet { ends: limits.end_at, forces: limits.force_at });
         }
         state.limits = limits;
         let lasting = self.drains.get(name).filter(|state| state.drain.is_some()).map(|state| self.lasting_limits(state));
         // Who accepts the next interruption compares deadlines less their margins.
-        self.term.rules_from_now_on(name, lasting.and_then(|limits| limits.force_at.or(limits.end_at)));
+        self.out.deadline_is(name, lasting.and_then(|limits| limits.force_at.or(limits.end_at)));
     }
 
     /// The limits of a drain without windows that are about to lapse ([`HookFacts::lasting`]).
     fn lasting_limits(&self, state: &NodeState) -> Limits {
         let hooks = state.taken.iter().filter_map(|taken| taken.hook.as_ref());
         let facts = hooks.filter_map(|owed| Some((owed.clone(), self.hook_facts.get(owed)?.lasting()))).collect();
-        limits_of(&self.term.config.drain, &state.taken, &facts, state.take_up, &state.proved, Some(state.record_clock))
+        limits_of(&self.settings.limits, &state.taken, &facts, state.take_up, &state.proved, Some(state.record_clock))
     }
 
     /// Begins the drain of a node whose record is open, or takes over one that another leader began.
     pub(super) fn begin(&mut self, node: &Arc<Node>, instance: &InstanceId, record: Record) {
-        let record_clock = RecordClock::new(self.term.skew());
+        let record_clock = RecordClock::new(self.lookup.skew());
         let taken = record_clock.skew().taken(record.taken(instance));
-        let accepted = taken.iter().map(|t| t.accepted).min().unwrap_or_else(|| self.term.clock.now());
-        let ours = accepted >= self.term.since.minus(seconds(1));
-        let take_up = taken_up(accepted, self.term.since, self.term.clock.now());
-        self.owe(&node.name, &self.term.owed(&record, instance), &taken, ours);
+        let accepted = taken.iter().map(|t| t.accepted).min().unwrap_or(self.now);
+        let ours = accepted >= self.settings.leads_since.minus(seconds(1));
+        let take_up = taken_up(accepted, self.settings.leads_since, self.now);
+        self.owe(&node.name, &self.lookup.owed(&record, instance), &taken, ours);
         let limits = self.limits_of(&taken, take_up, &BTreeSet::new(), record_clock);
-        let own_pod = self.term.config.standing.pod.clone();
+        let own_pod = self.settings.own_pod.clone();
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod };
-        let drain = Drain::new(start, drain_settings(&self.term.config.drain));
+        let drain = Drain::new(start, self.settings.drain);
         let begin = Begin { node: Arc::clone(node), instance: instance.clone(), taken: taken.clone(), accepted, is_ours: ours };
-        self.term.report(&node.name, DrainEvent::Began(Box::new(begin)));
+        self.out.report(&node.name, DrainEvent::Began(Box::new(begin)));
         let state = NodeState {
             node: Arc::clone(node),
             instance: instance.clone(),
@@ -226,7 +196,7 @@ impl Fleet {
             proved: BTreeSet::new(),
             disproved: BTreeSet::new(),
             over: BTreeSet::new(),
-            proving: BTreeMap::new(),
+            verifying: BTreeSet::new(),
             deletion: RecordDeletion::default(),
             carrying_over: false,
             is_uncordon_reported: false,
@@ -238,15 +208,15 @@ impl Fleet {
         self.claims.begin(instance, &node.name);
         self.drains.insert(node.name.clone(), Box::new(state));
         self.set_limits(&node.name, limits);
-        self.term.report(&node.name, DrainEvent::DeadlineSet { ends: limits.end_at, forces: limits.force_at });
+        self.out.report(&node.name, DrainEvent::DeadlineSet { ends: limits.end_at, forces: limits.force_at });
         self.report_active();
         if ours {
             self.dispatch(drain::DispatchInput::Accepted { node: node.name.clone(), urgent: limits.urgent });
         }
-        self.feed.attach(&node.name);
-        self.step(&node.name, Input::Tick);
+        self.out.watch_pods(&node.name);
+        self.feed(&node.name, Input::Tick);
         if over {
-            self.step(&node.name, Input::Node(drain::NodeCondition::InstanceOver));
+            self.feed(&node.name, Input::Node(drain::NodeCondition::InstanceOver));
         }
         self.follow_pause(&node.name);
         self.prove_stale(&node.name);
@@ -264,10 +234,10 @@ impl Fleet {
         let before = state.taken.len();
         state.taken = state.record_clock.skew().taken(record.taken(&instance));
         state.record = record;
-        let (taken, over, owed) = (state.taken.clone(), state.is_over(), self.term.owed(&state.record, &instance));
+        let (taken, over, owed) = (state.taken.clone(), state.is_over(), self.lookup.owed(&state.record, &instance));
         self.owe(name, &owed, &taken, true);
         if over {
-            self.step(name, Input::Node(drain::NodeCondition::InstanceOver));
+            self.feed(name, Input::Node(drain::NodeCondition::InstanceOver));
         }
         let more = taken.len() > before;
         self.refresh_limits(name);
@@ -290,8 +260,8 @@ impl Fleet {
         }
         if whole.is_some() && !begun {
             let why = "The record was replaced while a lifecycle hook is owed that it does not name; the hook is written into it.";
-            self.term.report(name, DrainEvent::RecordRestored(why));
-            self.write(node, "write what is owed into the record", move |node| record::carry_over(node, &held));
+            self.out.report(name, DrainEvent::RecordRestored(why));
+            self.out.push(Effect::Restore(Arc::clone(node), Restoration::CarryOver(held)));
         }
         whole.unwrap_or(record)
     }
@@ -301,23 +271,26 @@ impl Fleet {
         for hook in owed {
             self.hook_nodes.insert(hook.clone(), name.clone());
             let event = taken.iter().filter(|t| t.hook.as_ref() == Some(hook)).map(|t| t.time).max();
-            let event = event.unwrap_or_else(|| self.term.clock.now());
+            let event = event.unwrap_or(self.now);
             // What is found at a take-over is beaten at once, who has least time first.
-            self.term.hooks.own(hook, event, if ours { First::Received } else { First::TakenOver }, Source::Record);
+            let origin = if ours { Origin::Received } else { Origin::TakenOver };
+            self.out.push(Effect::KeepAlive { hook: hook.clone(), event, origin });
         }
     }
 
     /// Forgets a node and its drain.
     pub(super) fn close(&mut self, name: &NodeName) -> Option<NodeState> {
         let mut state = self.drains.remove(name)?;
-        self.claims.close(&state.instance, name, state.completing.take());
-        self.term.report(name, DrainEvent::Closed);
-        self.term.rules_from_now_on(name, None);
+        self.claims.close(&state.instance, name, state.completing.take(), &mut self.out);
+        self.out.push(Effect::StopVerifying(name.clone()));
+        self.out.push(Effect::StopReadingSilent(name.clone()));
+        self.out.report(name, DrainEvent::Closed);
+        self.out.deadline_is(name, None);
         if let Some(wake) = state.wake {
             self.wakes.remove(&(wake, name.clone()));
         }
         self.dispatch(drain::DispatchInput::Closed { node: name.clone() });
-        self.feed.detach(name);
+        self.out.unwatch_pods(name);
         let owed: Vec<OwedHook> = self.hook_nodes.iter().filter(|(_, n)| *n == name).map(|(o, _)| o.clone()).collect();
         for owed in owed {
             if let Some(other) = self.other_that_owes(&owed) {
@@ -332,7 +305,7 @@ impl Fleet {
         Some(*state)
     }
 
-    fn report_active(&self) {
-        self.term.report_of_fleet(&FleetEvent::Active(self.drains.len()));
+    fn report_active(&mut self) {
+        self.out.report_of_fleet(FleetEvent::Active(self.drains.len()));
     }
 }

@@ -2,14 +2,14 @@
 //! at the deadline of those that are not. Whatever one of these Nodes says of itself (a release, an earlier end in its record) must not
 //! end the drain of another, because its own kubelet can write that.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
-use super::Fleet;
+use super::{Completion, Departure, DrainEvent, Effect, Fleet, completing::Completing, effect::Effects};
 use crate::{
-    controller::{
-        release::{self, Completing},
-        report::DrainEvent,
-    },
     domain::{InstanceId, Moment, NodeName, OwedHook, seconds},
     drain::Outcome,
 };
@@ -51,15 +51,17 @@ impl Claims {
     }
 
     /// The drain of a Node is forgotten. A release that waits for others is kept.
-    pub(super) fn close(&mut self, instance: &InstanceId, node: &NodeName, completing: Option<Completing>) {
+    pub(super) fn close(&mut self, instance: &InstanceId, node: &NodeName, completing: Option<Completing>, out: &mut Effects) {
         if let Some(nodes) = self.draining.get_mut(instance) {
             nodes.remove(node);
             if nodes.is_empty() {
                 self.draining.remove(instance);
             }
         }
-        if let Some(completing) = completing.filter(Completing::is_held) {
-            self.orphans.push((instance.clone(), node.clone(), completing));
+        match completing {
+            Some(completing) if completing.is_held => self.orphans.push((instance.clone(), node.clone(), completing)),
+            Some(completing) => out.push(Effect::CompleteNow(completing.id)),
+            None => {}
         }
     }
 
@@ -80,14 +82,14 @@ impl Fleet {
     fn waits_for_others(&self, instance: &InstanceId, node: &NodeName) -> bool {
         let is_draining = |name: &NodeName| self.drains.get(name).is_some_and(|state| state.drain.is_some());
         let mut others = self.claims.draining.get(instance).into_iter().flatten().filter(|other| *other != node);
-        others.any(is_draining) || self.claims.expects_others(instance, node, self.term.clock.now())
+        others.any(is_draining) || self.claims.expects_others(instance, node, self.now)
     }
 
     /// Another drain of the same instance that owes this lifecycle action too.
     pub(super) fn other_that_owes(&self, owed: &OwedHook) -> Option<NodeName> {
         let owes = |name: &NodeName| {
             let state = self.drains.get(name);
-            state.is_some_and(|state| self.term.owed(&state.record, &state.instance).contains(owed))
+            state.is_some_and(|state| self.lookup.owed(&state.record, &state.instance).contains(owed))
         };
         self.claims.draining.get(&owed.key.instance)?.iter().find(|name| owes(name)).cloned()
     }
@@ -98,26 +100,52 @@ impl Fleet {
         let is_held = self.waits_for_others(&instance, name);
         let others: BTreeSet<NodeName> = self.claims.nodes(&instance).into_iter().filter(|other| other != name).collect();
         let of_others = others.iter().filter_map(|other| self.drains.get(other));
-        let shared = of_others.flat_map(|state| self.term.owed(&state.record, &state.instance)).collect();
+        let shared = of_others.flat_map(|state| self.lookup.owed(&state.record, &state.instance)).collect();
         let Some(state) = self.drains.get_mut(name) else { return };
         if is_held {
             self.claims.held.insert(name.clone());
-            self.term.report(name, DrainEvent::WaitsForOthers);
+            self.out.report(name, DrainEvent::WaitsForOthers);
         }
-        state.completing = Some(release::start(&self.term, state, outcome, shared, is_held));
+        let drain = Departure { node: Arc::clone(&state.node), instance, record: state.record.clone(), at: self.now };
+        let owed = self.lookup.owed(&drain.record, &drain.instance);
+        // Those who ship logs get their time, but not beyond the deadline.
+        let delayed = matches!(outcome, Outcome::Empty) && !owed.is_empty();
+        let delay = if delayed { self.settings.complete_delay } else { Duration::ZERO };
+        let at = self.now.plus(delay).min(state.limits.end_at.unwrap_or(Moment::MAX));
+        self.last_completion += 1;
+        let completing = Completing { id: self.last_completion, at, is_held, owed: owed.iter().cloned().collect() };
+        self.out.push(Effect::Complete(Box::new(Completion {
+            id: Some(completing.id),
+            from: completing.from(),
+            taken: state.taken.clone(),
+            owed,
+            outcome: outcome.as_str(),
+            node_gone: matches!(outcome, Outcome::NodeGone),
+            end_reason: state.end_reason,
+            disproved: state.disproved.clone(),
+            shared,
+            drain,
+        })));
+        state.completing = Some(completing);
     }
 
     /// Lets those releases complete that wait for no other Node any more.
     pub(super) fn complete_claimed(&mut self) {
         for name in std::mem::take(&mut self.claims.held) {
-            let Some(state) = self.drains.get(&name) else { continue };
-            if self.waits_for_others(&state.instance, &name) {
+            let Some(instance) = self.drains.get(&name).map(|state| state.instance.clone()) else { continue };
+            if self.waits_for_others(&instance, &name) {
                 self.claims.held.insert(name);
-            } else if let Some(completing) = &state.completing {
-                completing.let_go();
+            } else if let Some(completing) = self.drains.get_mut(&name).and_then(|state| state.completing.as_mut()) {
+                completing.let_go(&mut self.out);
             }
         }
         let orphans = std::mem::take(&mut self.claims.orphans);
-        self.claims.orphans = orphans.into_iter().filter(|(instance, node, _)| self.waits_for_others(instance, node)).collect();
+        for (instance, node, completing) in orphans {
+            if self.waits_for_others(&instance, &node) {
+                self.claims.orphans.push((instance, node, completing));
+            } else {
+                self.out.push(Effect::CompleteNow(completing.id));
+            }
+        }
     }
 }

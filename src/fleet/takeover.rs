@@ -6,81 +6,31 @@ use std::{
     sync::Arc,
 };
 
-use tokio::sync::Semaphore;
-use tracing::warn;
-
-use super::{Fleet, FleetInput, life::REMEMBER};
+use super::{Departure, DrainEvent, Effect, Fleet, Origin, Question, Restoration, life::REMEMBER};
 use crate::{
-    cluster::UnschedulableNodes,
-    controller::{
-        context::Term,
-        departed::Departure,
-        hooks::{First, Source},
-        release,
-        report::DrainEvent,
-    },
-    domain::{InstanceId, Moment, Node, NodeName, OwedHook, seconds},
+    domain::{InstanceId, Moment, Node, NodeName, OwedHook},
     record::{self, ConfirmedNodes, Doubt, Record, Standing, Trust},
-    runtime::Backoff,
 };
 
-/// How many Nodes are read from the API server at once. They share the client's slots with other requests.
-const READS: usize = 16;
-
 /// Which Nodes this leader has read from the API server itself, and what waits for such a read.
+#[derive(Debug, Default)]
 pub(super) struct TakeOver {
     pub(super) confirmed: ConfirmedNodes,
     /// The Nodes that are being read from the API server, as the index showed them.
     reading: BTreeMap<NodeName, Arc<Node>>,
-    reads: Arc<Semaphore>,
     /// Nodes that were deleted, with an open record, before the LIST was answered.
     deleted: Vec<Arc<Node>>,
     /// Lifecycle actions that get heartbeats for Nodes that are not confirmed yet.
     kept_alive: BTreeMap<NodeName, BTreeSet<OwedHook>>,
 }
 
-impl Default for TakeOver {
-    fn default() -> Self {
-        Self {
-            confirmed: ConfirmedNodes::default(),
-            reading: BTreeMap::new(),
-            reads: Arc::new(Semaphore::new(READS)),
-            deleted: Vec::new(),
-            kept_alive: BTreeMap::new(),
-        }
-    }
-}
-
-/// Lists the unschedulable Nodes at the API server, retries until that succeeds, and sends [`FleetInput::Unschedulable`].
-pub(super) async fn list_unschedulable(term: Term) {
-    let mut backoff = Backoff::up_to(seconds(5));
-    loop {
-        match term.nodes.list_unschedulable().await {
-            Ok(listed) => {
-                term.confirmation.set(Ok(()));
-                term.send(FleetInput::Unschedulable(listed));
-                return;
-            }
-            Err(error) => {
-                warn!(
-                    %error,
-                    "Cannot list the unschedulable nodes; trying again. Until that succeeds this leader evicts no pod and completes no \
-                     lifecycle action of the nodes that it took over; heartbeats and new interruptions go on."
-                );
-                term.confirmation.set(Err(format!("drains of the last leader wait until the unschedulable nodes are listed: {error}")));
-            }
-        }
-        tokio::time::sleep(backoff.pause(&term.random)).await;
-    }
-}
-
 impl Fleet {
     /// At the beginning of a term: sends heartbeats for the open actions of all records in the index and of deleted Nodes.
     pub(super) fn keep_all_alive(&mut self) {
-        for gone in self.term.departed.all(self.term.clock) {
+        for gone in self.lookup.facts.all_departed() {
             self.keep_record_alive(&gone.node.name, &gone.instance, &gone.record);
         }
-        for node in self.term.nodes.all() {
+        for node in self.lookup.facts.all_nodes() {
             self.keep_alive(&node);
         }
     }
@@ -88,7 +38,7 @@ impl Fleet {
     /// For a Node that is not confirmed: sends heartbeats for its hooks, and does nothing else. A heartbeat for an action that is
     /// over does no harm.
     pub(super) fn keep_alive(&mut self, node: &Arc<Node>) {
-        if !self.term.selects(node) {
+        if !self.lookup.selects(node) {
             return;
         }
         let instance = node.instance.clone().or_else(|| self.named.get(&node.name).cloned());
@@ -102,10 +52,11 @@ impl Fleet {
     }
 
     fn keep_record_alive(&mut self, name: &NodeName, instance: &InstanceId, record: &Record) {
-        let taken = self.term.taken(record, instance);
-        for hook in self.term.owed(record, instance) {
+        let taken = self.lookup.taken(record, instance);
+        for hook in self.lookup.owed(record, instance) {
             let event = taken.iter().filter(|t| t.hook.as_ref() == Some(&hook)).map(|t| t.time).max();
-            self.term.hooks.own(&hook, event.unwrap_or_else(|| self.term.clock.now()), First::TakenOver, Source::Record);
+            let event = event.unwrap_or(self.now);
+            self.out.push(Effect::KeepAlive { hook: hook.clone(), event, origin: Origin::TakenOver });
             self.takeover.kept_alive.entry(name.clone()).or_default().insert(hook);
         }
     }
@@ -115,10 +66,10 @@ impl Fleet {
     pub(super) fn settle_kept_alive(&mut self, name: &NodeName, node: Option<&Node>, of_deleted_record: &[OwedHook]) {
         let Some(kept) = self.takeover.kept_alive.remove(name) else { return };
         // What a Node owes that the selector does not take is completed by whoever accepted it.
-        let open = node.filter(|node| self.term.selects(node)).and_then(|node| {
+        let open = node.filter(|node| self.lookup.selects(node)).and_then(|node| {
             let instance = node.instance.clone().or_else(|| self.named.get(name).cloned())?;
             match record::standing(node, Some(&instance)) {
-                Standing::Open(record) | Standing::Doubtful { record, .. } => Some(self.term.owed(&record, &instance)),
+                Standing::Open(record) | Standing::Doubtful { record, .. } => Some(self.lookup.owed(&record, &instance)),
                 _ => None,
             }
         });
@@ -129,8 +80,9 @@ impl Fleet {
             let mut others = self.takeover.kept_alive.values();
             open.contains(hook) || others.any(|kept| kept.contains(hook)) || self.other_that_owes(hook).is_some()
         };
-        for hook in kept.iter().filter(|hook| !is_owed(hook)) {
-            self.term.hooks.forget(hook);
+        let over: Vec<_> = kept.iter().filter(|hook| !is_owed(hook)).collect();
+        for hook in over {
+            self.out.stop_keep_alive(hook);
         }
         if !waiting.is_empty() {
             self.takeover.kept_alive.insert(name.clone(), waiting);
@@ -138,14 +90,14 @@ impl Fleet {
     }
 
     /// The LIST of this term is answered: takes over the drains of the Nodes in it, and of Nodes that are confirmed later.
-    pub(super) fn take_over(&mut self, listed: &UnschedulableNodes) {
-        self.takeover.confirmed.listed(&listed.version, listed.nodes.iter().map(|node| &**node));
+    pub(super) fn take_over(&mut self, version: &str, nodes: &[Arc<Node>]) {
+        self.takeover.confirmed.listed(version, nodes.iter().map(|node| &**node));
         let gone = self.remember_departed();
-        for node in &listed.nodes {
+        for node in nodes {
             self.see(node);
         }
         // Nodes that the LIST lacks. `see` ignores those without an open record, and reads the others first.
-        for node in self.term.nodes.all() {
+        for node in self.lookup.facts.all_nodes() {
             self.see(&node);
         }
         for node in gone {
@@ -157,18 +109,17 @@ impl Fleet {
     /// record is not among them: `see` restores its record.
     fn remember_departed(&mut self) -> Vec<Arc<Node>> {
         let mut gone = std::mem::take(&mut self.takeover.deleted);
-        for departure in self.term.departed.all(self.term.clock) {
-            let same_node = self.term.nodes.get(&departure.node.name).filter(|node| node.uid == departure.node.uid);
+        for departure in self.lookup.facts.all_departed() {
+            let same_node = self.lookup.facts.node(&departure.node.name).filter(|node| node.uid == departure.node.uid);
             // The record of a Node that still exists counts from now on: while nobody led, nobody could write it back. An instance whose Node
             // was deleted long ago may be back in service.
-            let since = if same_node.is_some() { self.term.clock.now() } else { departure.at };
+            let since = if same_node.is_some() { self.now } else { departure.at };
             self.remember(&departure.instance, &departure.record, since);
             if let Some(node) = same_node {
                 // The next interruption may have written a fresh record before the LIST was answered.
-                let held = departure.record.clone();
-                self.write(&node, "write what is owed into the record", move |node| record::carry_over(node, &held));
+                self.out.push(Effect::Restore(node, Restoration::CarryOver(departure.record.clone())));
             }
-            let is_registered = !self.term.nodes.by_instance(&departure.instance).is_empty();
+            let is_registered = !self.lookup.facts.nodes_of(&departure.instance).is_empty();
             if !is_registered && gone.iter().all(|node| node.uid != departure.node.uid) {
                 gone.push(departure.node);
             }
@@ -179,7 +130,7 @@ impl Fleet {
     /// Keeps the record for [`REMEMBER`]: if the instance registers again, its new Node gets this record.
     fn remember(&mut self, instance: &InstanceId, record: &Record, since: Moment) {
         let until = since.plus(REMEMBER);
-        if until > self.term.clock.now() {
+        if until > self.now {
             self.remembered.insert(instance.clone(), (record.clone(), until));
         }
     }
@@ -188,25 +139,7 @@ impl Fleet {
     pub(super) fn read(&mut self, shown: &Arc<Node>) {
         let Entry::Vacant(place) = self.takeover.reading.entry(shown.name.clone()) else { return };
         place.insert(Arc::clone(shown));
-        let (term, name, reads) = (self.term.clone(), shown.name.clone(), Arc::clone(&self.takeover.reads));
-        self.term.spawn(async move {
-            let mut backoff = Backoff::up_to(seconds(10));
-            loop {
-                let result = {
-                    // `acquire` fails only for a closed semaphore. This one is never closed.
-                    let _turn = reads.acquire().await.ok();
-                    term.nodes.fetch(&name).await
-                };
-                match result {
-                    Ok(node) => return term.send(FleetInput::Read { name, node: node.map(Arc::new) }),
-                    Err(error) => warn!(
-                        node = %name, %error,
-                        "Cannot read a node whose record may be outdated; trying again. Its drain waits for that, heartbeats go on."
-                    ),
-                }
-                tokio::time::sleep(backoff.pause(&term.random)).await;
-            }
-        });
+        self.out.push(Effect::Ask(Question::Node(shown.name.clone())));
     }
 
     /// The API server answered with this Node; `None`: it does not exist.
@@ -214,7 +147,7 @@ impl Fleet {
         let Some(shown) = self.takeover.reading.remove(name) else { return };
         if node.is_none_or(|node| node.uid != shown.uid) {
             // Otherwise the record of the deleted Node counts until the index catches up.
-            if self.term.nodes.get(name).is_some_and(|known| known.uid == shown.uid) {
+            if self.lookup.facts.node(name).is_some_and(|known| known.uid == shown.uid) {
                 self.gone.insert(shown.uid.clone());
             }
             if self.drains.get(name).is_some_and(|state| state.node.uid == shown.uid) {
@@ -232,7 +165,7 @@ impl Fleet {
             }
         }
         // Changes that the index showed during the read were not processed yet.
-        if let Some(newer) = self.term.nodes.get(name).filter(|known| node.is_some_and(|node| node.is_older_than(known))) {
+        if let Some(newer) = self.lookup.facts.node(name).filter(|known| node.is_some_and(|node| node.is_older_than(known))) {
             self.see(&newer);
         }
     }
@@ -271,22 +204,23 @@ impl Fleet {
             // `settle_kept_alive` keeps the actions of a machine that has booted since: they are completed, too, if AWS shows them open.
             let shown = record::standing(node, Some(&instance)).with_open_actions();
             // A person deleted the record before, and it was not written back yet.
-            let deleted = || self.term.departed.of(&node.uid).filter(|gone| node.record().is_none() && gone.instance == instance);
+            let deleted = || self.lookup.facts.departed(&node.uid).filter(|gone| node.record().is_none() && gone.instance == instance);
             let Some(record) = shown.or_else(|| deleted().map(|gone| gone.record)) else { return };
             (instance, record)
         };
-        if !self.term.selects(node) {
+        if !self.lookup.selects(node) {
             return;
         }
-        let now = self.term.clock.now();
+        let now = self.now;
         self.remember(&instance, &record, now);
         let is_other = |other: &Node| other.uid != node.uid && other.instance.as_ref() == Some(&instance);
-        if successor.is_some_and(is_other) || self.term.nodes.by_instance(&instance).iter().any(|other| is_other(other)) {
+        if successor.is_some_and(is_other) || self.lookup.facts.nodes_of(&instance).iter().any(|other| is_other(other)) {
             return;
         }
-        if is_doubted || !self.term.owed(&record, &instance).is_empty() {
-            self.term.report(&node.name, DrainEvent::CompletedOnceMore { instance: instance.clone(), is_doubted });
+        if is_doubted || !self.lookup.owed(&record, &instance).is_empty() {
+            self.out.report(&node.name, DrainEvent::CompletedOnceMore { instance: instance.clone(), is_doubted });
         }
-        release::of_departed(&self.term, &Departure { node: Arc::clone(node), instance, record, at: now });
+        let (taken, owed) = (self.lookup.taken(&record, &instance), self.lookup.owed(&record, &instance));
+        self.out.complete_deleted(Departure { node: Arc::clone(node), instance, record, at: now }, taken, owed);
     }
 }

@@ -1,18 +1,18 @@
 //! What happens to drains, as values.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
     domain::{InstanceId, Interruption, Moment, Node, NodeName, OwedHook, Taken},
-    drain::{Class, Note, Order, Outcome, Status},
+    drain::{BlockReason, Class, Note, Order, Outcome, Status},
     lifecycle::Skew,
     record::VoidReason,
 };
 
-/// One thing that happens to a node under interruption, to its drain or to its record. `Term::report`
+/// One thing that happens to a node under interruption, to its drain or to its record. The controller
 /// says which log line, metric, Kubernetes Event, notification and part of a trace each one becomes.
 #[derive(Debug)]
-pub(in crate::controller) enum DrainEvent {
+pub enum DrainEvent {
     /// An interruption was accepted: the record is on the Node.
     Accepted(Box<AcceptedInterruption>),
     /// A drain begins, or this leader takes it over.
@@ -144,7 +144,7 @@ pub(in crate::controller) enum DrainEvent {
 
 /// An interruption that was accepted.
 #[derive(Debug)]
-pub(in crate::controller) struct AcceptedInterruption {
+pub struct AcceptedInterruption {
     /// The interruption.
     pub interruption: Interruption,
     /// Its instance.
@@ -163,7 +163,7 @@ pub(in crate::controller) struct AcceptedInterruption {
 
 /// How a drain begins.
 #[derive(Debug)]
-pub(in crate::controller) struct Begin {
+pub struct Begin {
     /// The Node.
     pub node: Arc<Node>,
     /// Its instance.
@@ -178,7 +178,7 @@ pub(in crate::controller) struct Begin {
 
 /// How a drain ended.
 #[derive(Debug)]
-pub(in crate::controller) struct End {
+pub struct End {
     /// How.
     pub outcome: Outcome,
     /// The pods of the node were listed before.
@@ -195,7 +195,7 @@ pub(in crate::controller) struct End {
 
 /// What became of a lifecycle action that was to be completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::controller) enum HookEnd {
+pub enum HookEnd {
     /// AWS accepted the completion.
     Completed,
     /// It was over already.
@@ -206,7 +206,7 @@ pub(in crate::controller) enum HookEnd {
 
 /// One thing that concerns many drains.
 #[derive(Debug)]
-pub(in crate::controller) enum FleetEvent {
+pub enum FleetEvent {
     /// All drains are paused (`true`) or resumed (`false`).
     PausedAll(bool),
     /// AWS's clock is found to differ from ours by another amount than before.
@@ -225,6 +225,23 @@ pub(in crate::controller) enum FleetEvent {
         /// What its watch failed with.
         error: String,
     },
-    /// So many drains go on, releases included.
+    /// So many drains go on, those included whose lifecycle actions are still being completed.
     Active(usize),
+    /// How the pods of all drains stand, once a second.
+    Counts(FleetCounts),
+}
+
+/// How the pods of all drains stand.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FleetCounts {
+    /// Pods that are not asked to go yet, or of which nothing is known.
+    pub waiting: usize,
+    /// Pods that something keeps from going.
+    pub blocked: usize,
+    /// Pods that are terminating.
+    pub terminating: usize,
+    /// The blocked ones by what blocks them. Every reason is there.
+    pub blocked_by: BTreeMap<BlockReason, usize>,
+    /// Nodes whose own annotation pauses their drain.
+    pub paused: usize,
 }

@@ -1,17 +1,30 @@
-//! The inputs that other tasks send to the fleet.
+//! What the fleet is told.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
-    cluster::UnschedulableNodes,
-    domain::{ApiAnswer, DaemonSetState, InstanceId, Node, NodeName, OwedHook},
-    drain::Order,
+    domain::{ApiAnswer, Budget, BudgetKey, DaemonSetState, InstanceId, Node, NodeName, OwedHook},
+    drain::{self, Order},
     lifecycle::HookFacts,
 };
 
-/// The inputs that other tasks send to the fleet.
+/// What the fleet is told.
 #[derive(Debug)]
-pub(in crate::controller) enum FleetInput {
+pub enum Input {
+    /// The term begins, and the index is there.
+    Begun,
+    /// Time has passed.
+    Tick,
+    /// The index shows a Node that is new or has changed.
+    NodeApplied(Arc<Node>),
+    /// The index shows a Node no more.
+    NodeDeleted(Arc<Node>),
+    /// The pods of a node have changed, or how they are watched has.
+    Pods(NodeName, drain::Input),
+    /// A disruption budget is new or has changed.
+    Budget(Budget),
+    /// A disruption budget is gone.
+    BudgetGone(BudgetKey),
     /// An interruption was received and is not decided yet.
     Arrived,
     /// One that arrived is decided, or its accept has failed once, or it waits for something else than a call.
@@ -21,7 +34,7 @@ pub(in crate::controller) enum FleetInput {
         /// The instance.
         instance: InstanceId,
         /// All of these Nodes.
-        nodes: std::collections::BTreeSet<NodeName>,
+        nodes: BTreeSet<NodeName>,
     },
     /// A Node's record was written by a case.
     Accepted {
@@ -33,7 +46,12 @@ pub(in crate::controller) enum FleetInput {
         over: bool,
     },
     /// The LIST of the term: the Nodes that are unschedulable now.
-    Unschedulable(UnschedulableNodes),
+    Unschedulable {
+        /// `metadata.resourceVersion` of the LIST.
+        version: String,
+        /// The Nodes.
+        nodes: Vec<Arc<Node>>,
+    },
     /// A Node was read past the index.
     Read {
         /// Its name.
@@ -136,5 +154,16 @@ pub(in crate::controller) enum FleetInput {
         node_gone: bool,
     },
     /// The end of a patch of the load balancer label.
-    Labelled(NodeName, Option<Arc<Node>>),
+    Labelled(NodeName, LabelWrite),
+}
+
+/// How the write of the load balancer label ended.
+#[derive(Debug)]
+pub enum LabelWrite {
+    /// The Node as it is now: after a failed write that may be without the label.
+    Seen(Arc<Node>),
+    /// It failed, and the Node could not be read.
+    Failed,
+    /// No more nodes may leave load balancers for now.
+    NoRoom,
 }

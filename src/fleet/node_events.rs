@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Fleet, NodeState};
+use super::{DrainEvent, Fleet, node_state::NodeState, texts::list};
 use crate::{
-    controller::report::{DrainEvent, list},
     domain::{Moment, NodeName, PodKey, seconds},
     drain::{Settings, held_by},
 };
@@ -20,7 +19,7 @@ const REPEATED: Duration = seconds(540);
 
 /// What the last Events of a node have said.
 #[derive(Debug, Clone, Default)]
-pub(in crate::controller) struct LastSaid {
+pub(super) struct LastSaid {
     paused: bool,
     blocked: Option<(String, Moment)>,
     heartbeats: u64,
@@ -99,9 +98,9 @@ impl Fleet {
             News::Paused => DrainEvent::Paused { all },
             News::Resumed => DrainEvent::Resumed { ends: state.limits.end_at },
             News::Blocked(text) => DrainEvent::Blocked(text),
-            News::KeptOpen => DrainEvent::HooksKeptOpen(self.term.owed(&state.record, &state.instance)),
+            News::KeptOpen => DrainEvent::HooksKeptOpen(self.lookup.owed(&state.record, &state.instance)),
         };
-        self.term.report(name, event);
+        self.out.report(name, event);
         true
     }
 
@@ -111,7 +110,7 @@ impl Fleet {
         Some(NodeNow {
             paused: state.paused,
             blocked: if state.paused { None } else { self.blocked_text(state, now) },
-            heartbeats: self.term.board.heartbeats(&state.node.name),
+            heartbeats: self.lookup.facts.heartbeats(&state.node.name),
             accepted: state.limits.accepted,
         })
     }
@@ -124,7 +123,7 @@ impl Fleet {
         if blocked.is_empty() {
             return None;
         }
-        let budgets = self.term.budgets.all();
+        let budgets = self.lookup.facts.budgets();
         let pod_of = |key: &PodKey| drain.pods_left().find(|pod| pod.key == *key);
         let words = |b: &crate::drain::Blocked| {
             let held = pod_of(&b.pod).and_then(|pod| held_by(pod, &budgets));

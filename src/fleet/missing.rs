@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Fleet;
+use super::{DrainEvent, Effect, Fleet, Restoration};
 use crate::{
-    controller::report::DrainEvent,
     domain::{InstanceId, Node, OwedHook},
     record::{self, HeldRecord, MissingRecord, OnDeletion, OnMissingRecord, Record},
 };
@@ -21,7 +20,7 @@ impl Fleet {
         let missing = MissingRecord {
             held: self.held_record(node, instance),
             has_taint: node.has_our_taint(),
-            is_managed: self.term.manages(node),
+            is_managed: self.lookup.manages(node),
             is_being_restored: self.being_restored.contains(&node.uid),
         };
         match missing.decide() {
@@ -50,7 +49,7 @@ impl Fleet {
         if let Some(state) = self.drains.get(&node.name) {
             return HeldRecord::Drain { is_pending: state.drain.is_some() || self.still_owes(state) };
         }
-        if self.doubted.get(&node.name).is_some_and(|doubted| doubted.node.uid == node.uid) && self.term.selects(node) {
+        if self.doubted.get(&node.name).is_some_and(|doubted| doubted.node.uid == node.uid) && self.lookup.selects(node) {
             return HeldRecord::Doubted;
         }
         let held = instance.and_then(|instance| Some((instance, &self.remembered.get(instance)?.0)));
@@ -60,12 +59,12 @@ impl Fleet {
     /// The lifecycle actions of a record that a person deleted while nobody led, if this leader is going to write that record back, or into
     /// the fresh record of the next interruption.
     pub(super) fn owed_by_deleted_record(&self, node: &Node) -> Vec<OwedHook> {
-        let Some(gone) = self.term.departed.of(&node.uid).filter(|_| self.term.manages(node)) else { return Vec::new() };
+        let Some(gone) = self.lookup.facts.departed(&node.uid).filter(|_| self.lookup.manages(node)) else { return Vec::new() };
         let is_being_restored = self.being_restored.contains(&node.uid) || self.remembered.contains_key(&gone.instance);
         if self.takeover.confirmed.is_listed() && node.record().is_none() && !is_being_restored {
             return Vec::new();
         }
-        self.term.owed(&gone.record, &gone.instance)
+        self.lookup.owed(&gone.record, &gone.instance)
     }
 
     /// The Node shows an open record: the one that was written back, or a fresh one.
@@ -114,21 +113,21 @@ impl Fleet {
         self.being_restored.insert(node.uid.clone());
         let why = "The record was deleted by hand during the drain and is written back once. To end the drain use `sundown release`, or delete \
                    the record again.";
-        self.term.report(&node.name, DrainEvent::RecordRestored(why));
-        self.write(node, "write the record back", move |node| record::bring_back(node, &record));
+        self.out.report(&node.name, DrainEvent::RecordRestored(why));
+        self.out.push(Effect::Restore(Arc::clone(node), Restoration::BringBack(record)));
     }
 
     /// The instance registered again: its new Node gets the record, the cordon and the taint.
     fn register(&mut self, node: &Arc<Node>, instance: Option<&InstanceId>) {
         let Some((instance, (record, _))) = instance.and_then(|instance| self.remembered.remove_entry(instance)) else { return };
-        self.term.report(&node.name, DrainEvent::Registered(instance.clone()));
-        self.write(node, "write the record of a re-registered node", move |node| record::reregister(node, &instance, &record));
+        self.out.report(&node.name, DrainEvent::Registered(instance.clone()));
+        self.out.push(Effect::Restore(Arc::clone(node), Restoration::Register(instance, record)));
     }
 
     /// Sundown's taint without a record: this leader does not know what the Node was like before, so it does not put it back.
-    fn report_lost_record(&self, node: &Arc<Node>) {
-        if self.term.first_said(&format!("{} lost its record", node.uid)) {
-            self.term.report(&node.name, DrainEvent::RecordLost { is_release_requested: node.released_by_hand() });
+    fn report_lost_record(&mut self, node: &Arc<Node>) {
+        if self.without_record.insert(node.uid.clone()) {
+            self.out.report(&node.name, DrainEvent::RecordLost { is_release_requested: node.released_by_hand() });
         }
     }
 }

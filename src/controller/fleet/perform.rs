@@ -1,0 +1,121 @@
+//! Makes the effects of the fleet calls: the only place that does.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use tokio::sync::{Semaphore, watch};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{lookups, writes};
+use crate::{
+    cluster::PodFeed,
+    controller::{context::Term, hooks::Source, node_writer::patch_node, release},
+    domain::{Moment, Node, NodeName},
+    fleet::{CompletionId, Effect, Input, Question, Restoration},
+    record,
+};
+
+/// How many Nodes are read from the API server at once. They share the client's slots with other requests.
+const READS: usize = 16;
+
+/// Performs effects, and keeps what ends some of them early.
+pub(super) struct Performer {
+    pub(super) term: Term,
+    feed: Arc<PodFeed>,
+    reads: Arc<Semaphore>,
+    /// When completions may begin that have not begun, as far as the fleet may still change that.
+    completions: BTreeMap<CompletionId, watch::Sender<Option<Moment>>>,
+    verifying: BTreeMap<NodeName, Vec<AbortOnDropHandle<()>>>,
+    reading_silent: BTreeMap<NodeName, AbortOnDropHandle<()>>,
+}
+
+impl Performer {
+    pub(super) fn new(term: Term, feed: Arc<PodFeed>) -> Self {
+        Self {
+            term,
+            feed,
+            reads: Arc::new(Semaphore::new(READS)),
+            completions: BTreeMap::new(),
+            verifying: BTreeMap::new(),
+            reading_silent: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn perform(&mut self, effect: Effect) {
+        let term = &self.term;
+        match effect {
+            Effect::Report(node, event) => term.report(&node, *event),
+            Effect::ReportFleet(event) => term.report_of_fleet(&event),
+            Effect::WatchPods(node) => self.feed.attach(&node),
+            Effect::UnwatchPods(node) => self.feed.detach(&node),
+            Effect::Send { node, order, patience } => {
+                let task = term.clone();
+                term.spawn(async move {
+                    let answer = writes::send(&task, &order, patience).await;
+                    task.send(Input::Answer { node, order, answer });
+                });
+            }
+            Effect::Ask(question) => self.ask(question),
+            Effect::StopVerifying(node) => drop(self.verifying.remove(&node)),
+            Effect::StopReadingSilent(node) => drop(self.reading_silent.remove(&node)),
+            Effect::KeepAlive { hook, event, origin } => term.hooks.own(&hook, event, origin, Source::Record),
+            Effect::StopKeepAlive(hook) => term.hooks.forget(&hook),
+            Effect::Restore(node, what) => self.restore(&node, what),
+            Effect::PutBack(node) => release::put_back(term, node, record::After::Removed),
+            Effect::Exclude(node) => writes::exclude(term, node),
+            Effect::Complete(completion) => {
+                let id = completion.id;
+                let from = release::start(term, *completion);
+                self.completions.extend(id.zip(from));
+            }
+            Effect::CompleteFrom(id, from) => {
+                if let Some(completion) = self.completions.get(&id) {
+                    completion.send_replace(from);
+                }
+            }
+            Effect::CompleteNow(id) => drop(self.completions.remove(&id)),
+            Effect::ForgetDeparted(uid) => term.departed.forget(&uid),
+            Effect::DeadlineIs(node, end) => term.rules_from_now_on(&node, end),
+            Effect::PausedAll(paused) => term.set_paused(paused),
+        }
+    }
+
+    fn ask(&mut self, question: Question) {
+        let term = self.term.clone();
+        match question {
+            Question::InstanceOf(node) => self.term.spawn(lookups::instance_of(term, node)),
+            Question::OpenHooks { node, hooks } => self.term.spawn(lookups::open_hooks(term, node, hooks)),
+            Question::Verify { node, instance, taken } => {
+                let name = node.clone();
+                let task = self.term.spawn_scoped(async move { lookups::verify(&term, name, &instance, &taken).await });
+                self.verifying.entry(node).or_default().push(task);
+            }
+            Question::SilentNode { node, uid } => {
+                let task = self.term.spawn_scoped(lookups::silent_node(term, node.clone(), uid));
+                self.reading_silent.insert(node, task);
+            }
+            Question::InstanceState { node, instance } => self.term.spawn(lookups::instance_state(term, node, instance)),
+            Question::Node(name) => self.term.spawn(lookups::node(term, name, Arc::clone(&self.reads))),
+            Question::DaemonSet { node, namespace, name } => self.term.spawn(async move {
+                let state = term.daemon_sets.state(&namespace, &name).await;
+                term.send(Input::DaemonSet { node, namespace, name, state });
+            }),
+        }
+    }
+
+    /// Until that is done, the record is in memory only, and what it owes would be forgotten with this process.
+    fn restore(&self, node: &Arc<Node>, restoration: Restoration) {
+        let (term, node) = (self.term.clone(), (**node).clone());
+        self.term.spawn(async move {
+            match restoration {
+                Restoration::BringBack(held) => patch_node(&term, node, "write the record back", |node| record::bring_back(node, &held)).await,
+                Restoration::Register(instance, held) => {
+                    let body = |node: &Node| record::reregister(node, &instance, &held);
+                    patch_node(&term, node, "write the record of a re-registered node", body).await
+                }
+                Restoration::CarryOver(held) => {
+                    patch_node(&term, node, "write what is owed into the record", |node| record::carry_over(node, &held)).await
+                }
+            };
+        });
+    }
+}

@@ -1,0 +1,83 @@
+//! The writes that the fleet orders.
+
+use std::{sync::Arc, time::Duration};
+
+use tracing::{debug, warn};
+
+use crate::{
+    cluster::Problem,
+    controller::context::Term,
+    domain::{ApiAnswer, ForceAfter, Node, PodKey, PodUid, seconds},
+    drain::{DeleteWhy, Order},
+    fleet::{Input, LabelWrite},
+    record,
+};
+
+/// Sends an eviction or a delete.
+pub(super) async fn send(term: &Term, order: &Order, patience: Duration) -> ApiAnswer {
+    match order {
+        // An eviction without an answer times out before its pod must be deleted, at the server too.
+        Order::Evict { pod, uid, grace } => term.cluster.evict(patience, pod, uid, *grace).await,
+        Order::Delete { pod, uid, grace, why } => match why {
+            DeleteWhy::Forced => {
+                set_disruption_target(term, pod, uid).await;
+                term.cluster.delete_pod(pod, uid, Some(*grace)).await
+            }
+            // The Eviction API asks no budget about a pod that is terminating, and needs no right to delete pods.
+            DeleteWhy::Shortened if term.config.drain.force_after == ForceAfter::Never => term.cluster.evict(patience, pod, uid, Some(*grace)).await,
+            DeleteWhy::Shortened => term.cluster.delete_pod(pod, uid, Some(*grace)).await,
+        },
+    }
+}
+
+/// With `--disruption-target`: sets the condition of a pod that is about to be deleted. A failure is logged and changes nothing else.
+async fn set_disruption_target(term: &Term, pod: &PodKey, uid: &PodUid) {
+    if !term.config.drain.disruption_target {
+        return;
+    }
+    match term.cluster.set_disruption_target(pod, uid).await {
+        // Another pod, or none: the DELETE is answered likewise.
+        Err(error) if matches!(error.problem, Problem::NotFound | Problem::Conflict | Problem::HeldBack) => {
+            debug!(%pod, %error, "No condition is set.");
+        }
+        Err(error) => warn!(
+            %pod, %error,
+            "Cannot set the condition DisruptionTarget. The pod is deleted without it: the pod failure policy of a Job may count a failure."
+        ),
+        Ok(()) => {}
+    }
+}
+
+/// Labels a Node if there is room, and says how that ended.
+pub(super) fn exclude(term: &Term, node: Arc<Node>) {
+    if !term.with_room(|room| room.take(&node.name)) {
+        return term.send(Input::Labelled(node.name.clone(), LabelWrite::NoRoom));
+    }
+    let task = term.clone();
+    term.spawn(async move {
+        let seen = write(&task, &node).await;
+        task.with_room(|room| room.settled(&node.name, seen.as_ref()));
+        task.send(Input::Labelled(node.name.clone(), seen.map_or(LabelWrite::Failed, |seen| LabelWrite::Seen(Arc::new(seen)))));
+    });
+}
+
+/// Labels the Node as the index shows it. The Node as it is then; after a failure that may be without the label, and a while later.
+async fn write(term: &Term, node: &Node) -> Option<Node> {
+    let result = {
+        let _gate = term.gate(&node.name).await;
+        // The index may not have the Node yet, when it was accepted past it.
+        let known = term.nodes.get(&node.name).filter(|n| n.uid == node.uid);
+        let known = known.as_deref().unwrap_or(node);
+        let Some(body) = record::exclude(known) else { return Some(known.clone()) };
+        term.nodes.patch(&node.name, &body).await
+    };
+    let Err(error) = result else { return result.ok() };
+    if error.problem == Problem::Conflict {
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    } else {
+        warn!(node = %node.name, %error, "Cannot take the node out of load balancers yet; trying again.");
+        tokio::time::sleep(seconds(2)).await;
+    }
+    // The index may be behind for minutes: without a look past it the same patch would be refused again and again.
+    term.nodes.fetch(&node.name).await.ok().flatten().filter(|n| n.uid == node.uid)
+}

@@ -1,0 +1,96 @@
+//! What the fleet looks up while it decides.
+
+use std::sync::Arc;
+
+use crate::{
+    domain::{Budget, InstanceId, Moment, Node, NodeName, OwedHook, Taken},
+    drain::Hearing,
+    lifecycle::Skew,
+    record::Record,
+    triage::Policy,
+};
+
+/// What others know at this moment. A look never waits. What a step has ordered itself does not show before the next step.
+pub trait Facts: Send {
+    /// A Node in the index, by its name.
+    fn node(&self, name: &NodeName) -> Option<Arc<Node>>;
+    /// The Nodes in the index that name this instance.
+    fn nodes_of(&self, instance: &InstanceId) -> Vec<Arc<Node>>;
+    /// All Nodes in the index.
+    fn all_nodes(&self) -> Vec<Arc<Node>>;
+    /// What says whether the silence of a kubelet counts.
+    fn hearing(&self) -> Hearing;
+    /// All disruption budgets.
+    fn budgets(&self) -> Vec<Arc<Budget>>;
+    /// How far AWS's clock is ahead of ours.
+    fn skew(&self) -> Skew;
+    /// This lifecycle action is known to be over.
+    fn is_over(&self, hook: &OwedHook) -> bool;
+    /// This process sends heartbeats for this very lifecycle action.
+    fn is_kept_alive(&self, hook: &OwedHook) -> bool;
+    /// What is remembered of the Node with this UID, which was deleted or lost its record.
+    fn departed(&self, uid: &str) -> Option<Departure>;
+    /// All that are remembered, the earliest first.
+    fn all_departed(&self) -> Vec<Departure>;
+    /// How many heartbeats for this node AWS has accepted.
+    fn heartbeats(&self, node: &NodeName) -> u64;
+    /// Since when the watch of this node's pods fails, and why; `None`: it does not.
+    fn failing_watch(&self, node: &NodeName) -> Option<(Moment, String)>;
+}
+
+/// A Node that went with an open record, or is without it.
+#[derive(Debug, Clone)]
+pub struct Departure {
+    /// As it was last.
+    pub node: Arc<Node>,
+    /// Its instance.
+    pub instance: InstanceId,
+    /// Its record.
+    pub record: Record,
+    /// When it went.
+    pub at: Moment,
+}
+
+/// The facts, seen by what is ours to drain.
+pub(super) struct Lookup {
+    pub(super) facts: Box<dyn Facts>,
+    pub(super) policy: Arc<Policy>,
+}
+
+impl Lookup {
+    pub(super) fn skew(&self) -> Skew {
+        self.facts.skew()
+    }
+
+    /// What a record holds, on our clock.
+    pub(super) fn taken(&self, record: &Record, instance: &InstanceId) -> Vec<Taken> {
+        self.skew().taken(record.taken(instance))
+    }
+
+    /// What a record makes us owe. Annotations can be written by others: a hook that is not ours is never touched, whatever one says.
+    pub(super) fn owed(&self, record: &Record, instance: &InstanceId) -> Vec<OwedHook> {
+        owed(&self.policy, record, instance, |hook| self.facts.is_over(hook), |hook| self.facts.is_kept_alive(hook))
+    }
+
+    /// The node selector takes it.
+    pub(super) fn selects(&self, node: &Node) -> bool {
+        self.policy.nodes.matches(&node.labels)
+    }
+
+    /// This Node is ours to drain: the node selector takes it, and nobody asked to leave it alone.
+    pub(super) fn manages(&self, node: &Node) -> bool {
+        self.selects(node) && !node.ignored()
+    }
+}
+
+/// The lifecycle actions that a record makes us owe, by what this process knows of them.
+pub fn owed(
+    policy: &Policy,
+    record: &Record,
+    instance: &InstanceId,
+    is_over: impl Fn(&OwedHook) -> bool,
+    is_kept_alive: impl Fn(&OwedHook) -> bool,
+) -> Vec<OwedHook> {
+    let owed = record.owed_now(instance, is_over, is_kept_alive);
+    owed.into_iter().filter(|owed| policy.hooks.cover(&owed.key.hook)).collect()
+}

@@ -1,0 +1,63 @@
+//! How drains stand: what is reported of all of them now and then.
+
+use std::time::Duration;
+
+use super::{DrainEvent, Fleet, FleetCounts, FleetEvent};
+use crate::{
+    domain::{Moment, NodeName, seconds},
+    drain::{BlockReason, Note},
+};
+
+/// For so long watches of pods may fail before that is reported.
+const FAILING: Duration = seconds(30);
+
+impl Fleet {
+    /// A drain says something itself.
+    pub(super) fn report_note(&mut self, node: &NodeName, note: Note) {
+        if let Note::Forced { uid, .. } = &note {
+            self.unreported_deletes.remove(uid);
+        }
+        self.out.report(node, DrainEvent::Noted(note));
+    }
+
+    /// Reports once a minute that watches of pods fail, once one of them has for a while.
+    pub(super) fn report_failing_watches(&mut self, now: Moment) {
+        if self.watches_reported_at.is_some_and(|at| now < at.plus(seconds(60))) {
+            return;
+        }
+        let draining = self.drains.iter().filter(|(_, state)| state.drain.is_some()).map(|(name, _)| name);
+        let failing = draining.filter_map(|name| Some((name, self.lookup.facts.failing_watch(name)?)));
+        let failing: Vec<(&NodeName, (Moment, String))> = failing.filter(|(_, (since, _))| now >= since.plus(FAILING)).collect();
+        if let Some((node, (_, error))) = failing.first() {
+            let event = FleetEvent::PodsNotWatched { node: (*node).clone(), nodes: failing.len(), error: error.clone() };
+            self.out.report_of_fleet(event);
+            self.watches_reported_at = Some(now);
+        }
+    }
+
+    /// Counts the pods of all drains.
+    pub(super) fn count_pods(&mut self) {
+        let mut counts = FleetCounts { blocked_by: BlockReason::ALL.into_iter().map(|reason| (reason, 0)).collect(), ..FleetCounts::default() };
+        for drain in self.drains.values().filter_map(|state| state.drain.as_ref()) {
+            let status = drain.status(self.now);
+            counts.waiting += status.counts.waiting + status.counts.unknown;
+            counts.blocked += status.counts.blocked;
+            counts.terminating += status.counts.leaving;
+            for blocked in status.blocked {
+                *counts.blocked_by.entry(blocked.reason).or_default() += 1;
+            }
+        }
+        counts.paused = self.drains.values().filter(|state| state.drain.is_some() && state.node.paused()).count();
+        self.out.report_of_fleet(FleetEvent::Counts(counts));
+    }
+
+    /// Reports how the drains stand that have changed.
+    pub(super) fn report_statuses(&mut self) {
+        let now = self.now;
+        for name in std::mem::take(&mut self.unreported) {
+            if let Some(drain) = self.drains.get(&name).and_then(|state| state.drain.as_ref()) {
+                self.out.report(&name, DrainEvent::Status(drain.status(now)));
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! A fleet with facts that a test sets, and its effects as words.
+
+mod properties;
+mod transitions;
+
+use std::sync::{Mutex, PoisonError};
+
+use super::*;
+use crate::{
+    domain::{Budget, Node, Selector},
+    drain::Hearing,
+    lifecycle::Skew,
+    record::tests::{INSTANCE, at, id},
+};
+
+/// What the fleet may look up. A test changes it between two steps.
+#[derive(Clone, Default)]
+pub(super) struct FakeFacts(Arc<Mutex<Known>>);
+
+#[derive(Default)]
+pub(super) struct Known {
+    pub(super) nodes: BTreeMap<NodeName, Arc<Node>>,
+    pub(super) over: BTreeSet<OwedHook>,
+}
+
+impl FakeFacts {
+    pub(super) fn with<T>(&self, use_it: impl FnOnce(&mut Known) -> T) -> T {
+        use_it(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Facts for FakeFacts {
+    fn node(&self, name: &NodeName) -> Option<Arc<Node>> {
+        self.with(|known| known.nodes.get(name).cloned())
+    }
+    fn nodes_of(&self, instance: &InstanceId) -> Vec<Arc<Node>> {
+        self.with(|known| known.nodes.values().filter(|node| node.instance.as_ref() == Some(instance)).cloned().collect())
+    }
+    fn all_nodes(&self) -> Vec<Arc<Node>> {
+        self.with(|known| known.nodes.values().cloned().collect())
+    }
+    fn hearing(&self) -> Hearing {
+        Hearing { watch_failing_since: None, watch_failed_at: None, nodes: 10, silent: 1 }
+    }
+    fn budgets(&self) -> Vec<Arc<Budget>> {
+        Vec::new()
+    }
+    fn skew(&self) -> Skew {
+        Skew::default()
+    }
+    fn is_over(&self, hook: &OwedHook) -> bool {
+        self.with(|known| known.over.contains(hook))
+    }
+    fn is_kept_alive(&self, _: &OwedHook) -> bool {
+        false
+    }
+    fn departed(&self, _: &str) -> Option<Departure> {
+        None
+    }
+    fn all_departed(&self) -> Vec<Departure> {
+        Vec::new()
+    }
+    fn heartbeats(&self, _: &NodeName) -> u64 {
+        0
+    }
+    fn failing_watch(&self, _: &NodeName) -> Option<(Moment, String)> {
+        None
+    }
+}
+
+/// A fleet at the beginning of its term.
+pub(super) struct World {
+    pub(super) fleet: Fleet,
+    pub(super) facts: FakeFacts,
+    pub(super) now: i64,
+}
+
+impl World {
+    /// Nothing is listed yet.
+    pub(super) fn unconfirmed() -> Self {
+        let facts = FakeFacts::default();
+        let settings = Settings {
+            leads_since: at(0),
+            policy: Arc::new(Policy::new(Selector::default())),
+            drain: drain::Settings::default(),
+            dispatch: drain::DispatchSettings::default(),
+            limits: LimitSettings::default(),
+            exclude: Some(Exclusion::Never),
+            complete_delay: Duration::ZERO,
+            own_pod: None,
+        };
+        let mut world = Self { fleet: Fleet::new(settings, Box::new(facts.clone())), facts, now: 0 };
+        assert!(world.step(Input::Begun).is_empty());
+        world
+    }
+
+    /// The LIST of the term was answered, and there were no unschedulable Nodes.
+    pub(super) fn confirmed() -> Self {
+        let mut world = Self::unconfirmed();
+        assert!(world.step(Input::Unschedulable { version: "1".to_owned(), nodes: Vec::new() }).is_empty());
+        world
+    }
+
+    pub(super) fn step(&mut self, input: Input) -> Vec<Effect> {
+        self.fleet.step(at(self.now), input)
+    }
+
+    /// The index shows this Node from now on.
+    pub(super) fn shows(&mut self, node: &Node) -> Vec<&'static str> {
+        let node = Arc::new(node.clone());
+        self.facts.with(|known| known.nodes.insert(node.name.clone(), Arc::clone(&node)));
+        words(&self.step(Input::NodeApplied(node)))
+    }
+
+    /// A case has written this Node's record.
+    pub(super) fn accepts(&mut self, node: &Node) -> Vec<&'static str> {
+        let node = Arc::new(node.clone());
+        self.facts.with(|known| known.nodes.insert(node.name.clone(), Arc::clone(&node)));
+        words(&self.step(Input::Accepted { node, instance: id(INSTANCE), over: false }))
+    }
+
+    pub(super) fn deletes(&mut self, node: &Node) -> Vec<&'static str> {
+        self.facts.with(|known| known.nodes.remove(&node.name));
+        words(&self.step(Input::NodeDeleted(Arc::new(node.clone()))))
+    }
+
+    /// `seconds` pass, and the fleet gets its tick.
+    pub(super) fn after(&mut self, seconds: i64) -> Vec<&'static str> {
+        self.now += seconds;
+        words(&self.step(Input::Tick))
+    }
+
+    pub(super) fn pods(&mut self, node: &Node, change: drain::Input) -> Vec<&'static str> {
+        words(&self.step(Input::Pods(node.name.clone(), change)))
+    }
+}
+
+/// The effects that change something outside, or ask something. What is only reported is left out.
+pub(super) fn words(effects: &[Effect]) -> Vec<&'static str> {
+    effects.iter().filter_map(word).collect()
+}
+
+fn word(effect: &Effect) -> Option<&'static str> {
+    Some(match effect {
+        Effect::WatchPods(_) => "watch pods",
+        Effect::UnwatchPods(_) => "unwatch pods",
+        Effect::Send { .. } => "send",
+        Effect::Ask(Question::InstanceOf(_)) => "ask which instance",
+        Effect::Ask(Question::OpenHooks { .. }) => "ask for open actions",
+        Effect::Ask(Question::Verify { .. }) => "verify",
+        Effect::Ask(Question::SilentNode { .. }) => "read the silent node",
+        Effect::Ask(Question::InstanceState { .. }) => "ask for the instance",
+        Effect::Ask(Question::Node(_)) => "read the node",
+        Effect::Ask(Question::DaemonSet { .. }) => "ask for the DaemonSet",
+        Effect::KeepAlive { .. } => "keep alive",
+        Effect::StopKeepAlive(_) => "stop keep alive",
+        Effect::Restore(_, Restoration::BringBack(_)) => "bring back",
+        Effect::Restore(_, Restoration::Register(..)) => "register",
+        Effect::Restore(_, Restoration::CarryOver(_)) => "carry over",
+        Effect::PutBack(_) => "put back",
+        Effect::Exclude(_) => "exclude",
+        Effect::Complete(completion) if completion.owed.is_empty() => "write the end",
+        Effect::Complete(_) => "complete",
+        Effect::Report(..)
+        | Effect::ReportFleet(_)
+        | Effect::StopVerifying(_)
+        | Effect::StopReadingSilent(_)
+        | Effect::CompleteFrom(..)
+        | Effect::CompleteNow(_)
+        | Effect::ForgetDeparted(_)
+        | Effect::DeadlineIs(..)
+        | Effect::PausedAll(_) => return None,
+    })
+}
