@@ -22,6 +22,9 @@ mod standings;
 mod takeover;
 mod texts;
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

@@ -28,7 +28,7 @@ mod room;
 mod schema;
 mod standing;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use accept::{Accept, AcceptOptions, accept, recognise};
 pub use confirmed::{ConfirmedNodes, Trust};

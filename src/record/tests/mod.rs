@@ -16,19 +16,19 @@ use serde_json::{Value, json};
 use super::*;
 use crate::domain::*;
 
-pub(super) const INSTANCE: &str = "i-1234567890abcdef0";
-pub(super) const OTHER: &str = "i-0fedcba0987654321";
+pub(crate) const INSTANCE: &str = "i-1234567890abcdef0";
+pub(crate) const OTHER: &str = "i-0fedcba0987654321";
 
-pub(super) fn id(text: &str) -> InstanceId {
+pub(crate) fn id(text: &str) -> InstanceId {
     text.parse().unwrap()
 }
 
 /// `n` seconds after a fixed moment.
-pub(super) fn at(n: i64) -> Moment {
+pub(crate) fn at(n: i64) -> Moment {
     Moment::from_second(1_767_225_600 + n).unwrap()
 }
 
-pub(super) fn node() -> Node {
+pub(crate) fn node() -> Node {
     Node {
         name: "a".into(),
         uid: "uid-1".into(),
@@ -48,23 +48,23 @@ pub(super) fn node() -> Node {
     }
 }
 
-pub(super) fn taint(key: &str, value: &str, effect: &str) -> Taint {
+pub(crate) fn taint(key: &str, value: &str, effect: &str) -> Taint {
     Taint { key: key.into(), value: Some(value.into()), effect: effect.into(), time_added: Some("2026-01-01T00:00:00Z".into()) }
 }
 
-pub(super) fn event(event_id: &str, time: i64, what: What) -> Interruption {
+pub(crate) fn event(event_id: &str, time: i64, what: What) -> Interruption {
     Interruption { instance: id(INSTANCE), event_id: event_id.into(), time: Some(at(time)), what }
 }
 
-pub(super) fn spot(event_id: &str, time: i64) -> Interruption {
+pub(crate) fn spot(event_id: &str, time: i64) -> Interruption {
     event(event_id, time, What::Spot(SpotAction::Terminate))
 }
 
-pub(super) fn state(event_id: &str, time: i64, state: InstanceState) -> Interruption {
+pub(crate) fn state(event_id: &str, time: i64, state: InstanceState) -> Interruption {
     event(event_id, time, What::StateChange(state))
 }
 
-pub(super) fn hook(event_id: &str, time: i64, hook: &str, token: &str) -> Interruption {
+pub(crate) fn hook(event_id: &str, time: i64, hook: &str, token: &str) -> Interruption {
     let action = HookAction {
         group: "asg".into(),
         hook: hook.into(),
@@ -77,7 +77,7 @@ pub(super) fn hook(event_id: &str, time: i64, hook: &str, token: &str) -> Interr
 }
 
 /// What the API server makes of a merge patch.
-pub(super) fn apply(node: &Node, patch: &Value) -> Node {
+pub(crate) fn apply(node: &Node, patch: &Value) -> Node {
     assert_eq!(patch["metadata"]["resourceVersion"], node.resource_version, "each write is fenced");
     assert_eq!(patch["metadata"]["uid"], node.uid, "each write names the object");
     let mut doc = json!({
@@ -100,11 +100,11 @@ pub(super) fn apply(node: &Node, patch: &Value) -> Node {
     }
 }
 
-pub(super) fn take_on(node: &Node, interruption: &Interruption, now: i64) -> Option<Node> {
+pub(crate) fn take_on(node: &Node, interruption: &Interruption, now: i64) -> Option<Node> {
     take_on_with(node, interruption, now, &AcceptOptions::default())
 }
 
-pub(super) fn take_on_with(node: &Node, interruption: &Interruption, now: i64, options: &AcceptOptions) -> Option<Node> {
+pub(crate) fn take_on_with(node: &Node, interruption: &Interruption, now: i64, options: &AcceptOptions) -> Option<Node> {
     match accept(node, interruption, at(now), options) {
         Accept::Patch { body, record, .. } => {
             let node = apply(node, &body);
@@ -117,23 +117,23 @@ pub(super) fn take_on_with(node: &Node, interruption: &Interruption, now: i64, o
 }
 
 /// Released as the leader does it after a drain.
-pub(super) fn let_go(node: &Node, now: i64) -> Node {
+pub(crate) fn let_go(node: &Node, now: i64) -> Node {
     apply(node, &release(node, &Released::new(at(now), "empty")).unwrap())
 }
 
-pub(super) fn set_record(node: &mut Node, text: &str) {
+pub(crate) fn set_record(node: &mut Node, text: &str) {
     node.annotations.insert(RECORD.into(), text.into());
 }
 
-pub(super) fn our_taint(node: &Node) -> Option<&str> {
+pub(crate) fn our_taint(node: &Node) -> Option<&str> {
     node.taints.iter().find(|t| t.key == TAINT).and_then(|t| t.value.as_deref())
 }
 
-pub(super) fn owed(node: &Node) -> Vec<String> {
+pub(crate) fn owed(node: &Node) -> Vec<String> {
     let record = Record::read(node.record().unwrap()).unwrap();
     record.owed(&id(INSTANCE)).iter().map(|o| format!("{}/{}", o.key.group, o.key.hook)).collect()
 }
 
-pub(super) fn kinds(node: &Node) -> Vec<Option<Kind>> {
+pub(crate) fn kinds(node: &Node) -> Vec<Option<Kind>> {
     Record::read(node.record().unwrap()).unwrap().taken(&id(INSTANCE)).iter().map(|t| t.kind).collect()
 }
