@@ -134,6 +134,7 @@ impl Release {
         };
         loop {
             let Some(node) = fresh.filter(|n| n.uid == self.end.drain.node.uid) else { return Written::NodeGone };
+            // `patch_node` calls the closure for each attempt: both hold what the last one saw.
             let (mut last, mut on_end) = (node.clone(), OnEnd::Nothing);
             let write = patch_node(&self.term, node, "write the release", |node| {
                 last = node.clone();

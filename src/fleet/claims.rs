@@ -17,7 +17,7 @@ use crate::{
 /// How long a Node that is about to be accepted is waited for.
 const EXPECTED: std::time::Duration = seconds(30);
 /// Within this time, Nodes of one instance are not waited for again: one that can never be written must not hold an action open.
-const NOT_AGAIN: std::time::Duration = std::time::Duration::from_hours(1);
+const NO_SECOND_WAIT: std::time::Duration = std::time::Duration::from_hours(1);
 
 /// Which Nodes are drained for which instance.
 #[derive(Debug, Default)]
@@ -33,9 +33,10 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// These Nodes are about to be accepted for one instance. Each try to accept them says so again: the time counts from the first.
-    pub(super) fn expect(&mut self, instance: InstanceId, nodes: BTreeSet<NodeName>, now: Moment) {
-        self.expected.retain(|_, (_, until)| until.plus(NOT_AGAIN) > now);
+    /// These Nodes are about to be accepted for one instance. Repeated calls do not extend the wait for them. An entry whose time is over
+    /// stays for an hour, so that the same Nodes are not waited for again.
+    pub(super) fn expect_nodes(&mut self, instance: InstanceId, nodes: BTreeSet<NodeName>, now: Moment) {
+        self.expected.retain(|_, (_, until)| until.plus(NO_SECOND_WAIT) > now);
         let until = self.expected.get(&instance).map_or(now.plus(EXPECTED), |(_, until)| *until);
         let begun = self.draining.get(&instance);
         let nodes = nodes.into_iter().filter(|node| begun.is_none_or(|begun| !begun.contains(node))).collect();
@@ -78,7 +79,7 @@ impl Claims {
 }
 
 impl Fleet {
-    /// Another Node that claims the same instance is drained, or is about to be. A drain that is not paused ends at its deadline.
+    /// Another Node that claims the same instance is drained, or is about to be. The wait is bounded: a drain that is not paused ends at its deadline.
     fn waits_for_others(&self, instance: &InstanceId, node: &NodeName) -> bool {
         let is_draining = |name: &NodeName| self.drains.get(name).is_some_and(|state| state.drain.is_some());
         let mut others = self.claims.draining.get(instance).into_iter().flatten().filter(|other| *other != node);
@@ -108,7 +109,7 @@ impl Fleet {
         }
         let drain = Departure { node: Arc::clone(&state.node), instance, record: state.record.clone(), at: self.now };
         let owed = self.lookup.owed(&drain.record, &drain.instance);
-        // Those who ship logs get their time, but not beyond the deadline.
+        // `--complete-delay` lets log shippers finish, but not beyond the deadline.
         let delayed = matches!(outcome, Outcome::Empty) && !owed.is_empty();
         let delay = if delayed { self.settings.complete_delay } else { Duration::ZERO };
         let at = self.now.plus(delay).min(state.limits.end_at.unwrap_or(Moment::MAX));

@@ -70,7 +70,8 @@ pub enum Effect {
 /// A question whose answer arrives as an input.
 #[derive(Debug)]
 pub enum Question {
-    /// Which instance is this Node, which has no providerID? Answered by [`Input::Named`](super::Input::Named).
+    /// Which instance is this Node, which has no providerID? Answered by [`Input::Named`](super::Input::Named)
+    /// or [`Input::NotNamed`](super::Input::NotNamed).
     InstanceOf(Arc<Node>),
     /// Is one of these lifecycle actions of a record of an earlier boot open? [`Input::Doubt`](super::Input::Doubt).
     OpenHooks {
@@ -88,7 +89,7 @@ pub enum Question {
         /// The interruption.
         taken: Box<Taken>,
     },
-    /// What does the API server say of this Node, whose kubelet is silent? [`Input::Looked`](super::Input::Looked).
+    /// What does the API server say of this Node, whose kubelet is silent? [`Input::SilentNodeRead`](super::Input::SilentNodeRead).
     SilentNode {
         /// Its name.
         node: NodeName,
@@ -102,7 +103,7 @@ pub enum Question {
         /// The instance.
         instance: InstanceId,
     },
-    /// What does the API server say of this Node? [`Input::Read`](super::Input::Read).
+    /// What does the API server say of this Node? [`Input::NodeRead`](super::Input::NodeRead).
     Node(NodeName),
     /// Is this DaemonSet there? [`Input::DaemonSet`](super::Input::DaemonSet).
     DaemonSet {
@@ -128,11 +129,11 @@ pub enum Origin {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Restoration {
     /// The record that was deleted.
-    BringBack(Record),
+    BringBack(Box<Record>),
     /// The record of the same instance's Node that was deleted, with the cordon and the taint.
-    Register(InstanceId, Record),
+    Register(InstanceId, Box<Record>),
     /// Into the fresh record of the next interruption: what this one says and the fresh one lacks.
-    CarryOver(Record),
+    CarryOver(Box<Record>),
 }
 
 /// Names one completion of a term.

@@ -112,9 +112,10 @@ pub enum DrainEvent {
         /// A person asked for its release.
         is_release_requested: bool,
     },
-    /// The Node was deleted after its drain had ended, and a lifecycle action had joined.
+    /// The Node was deleted after its drain had ended. A lifecycle action that had joined since is completed from memory.
     CompletedFromMemory,
-    /// The Node was deleted before this leader took over, or while its record was doubted.
+    /// The Node was deleted before this leader took over, or while its record was doubted. The actions of its record are completed; the
+    /// last leader may have completed them already.
     CompletedOnceMore {
         /// The instance of the Node.
         instance: InstanceId,

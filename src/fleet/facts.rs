@@ -10,7 +10,7 @@ use crate::{
     triage::Policy,
 };
 
-/// What others know at this moment. A look never waits. What a step has ordered itself does not show before the next step.
+/// What others know at this moment. A look never waits. The effects of a step are not visible before the next step.
 pub trait Facts: Send {
     /// A Node in the index, by its name.
     fn node(&self, name: &NodeName) -> Option<Arc<Node>>;
@@ -18,7 +18,7 @@ pub trait Facts: Send {
     fn nodes_of(&self, instance: &InstanceId) -> Vec<Arc<Node>>;
     /// All Nodes in the index.
     fn all_nodes(&self) -> Vec<Arc<Node>>;
-    /// What says whether the silence of a kubelet counts.
+    /// Whether `Ready=Unknown` can be trusted: how the watch of Nodes is, and how many nodes are silent.
     fn hearing(&self) -> Hearing;
     /// All disruption budgets.
     fn budgets(&self) -> Vec<Arc<Budget>>;
@@ -38,7 +38,7 @@ pub trait Facts: Send {
     fn failing_watch(&self, node: &NodeName) -> Option<(Moment, String)>;
 }
 
-/// A Node that went with an open record, or is without it.
+/// A Node, its instance and its open record, as they were seen last. The Node may be deleted since, or may have lost its record.
 #[derive(Debug, Clone)]
 pub struct Departure {
     /// As it was last.
@@ -47,7 +47,7 @@ pub struct Departure {
     pub instance: InstanceId,
     /// Its record.
     pub record: Record,
-    /// When it went.
+    /// When that was noted, on our clock: for a deleted Node or record, when it was seen to be gone.
     pub at: Moment,
 }
 

@@ -25,9 +25,10 @@ pub enum Input {
     Budget(Budget),
     /// A disruption budget is gone.
     BudgetGone(BudgetKey),
-    /// An interruption was received and is not decided yet.
+    /// An interruption was received and is not decided yet: the first evictions of a burst wait for it.
     Arrived,
-    /// One that arrived is decided, or its accept has failed once, or it waits for something else than a call.
+    /// A received interruption holds up the burst no longer: it is decided, its accept has failed once, or it waits for something
+    /// other than a call. Exactly one for each [`Self::Arrived`].
     Settled,
     /// Several Nodes claim one instance and are about to be accepted: they are drained together.
     Claimed {
@@ -53,7 +54,7 @@ pub enum Input {
         nodes: Vec<Arc<Node>>,
     },
     /// A Node was read past the index.
-    Read {
+    NodeRead {
         /// Its name.
         name: NodeName,
         /// As it is now; `None`: it does not exist.
@@ -99,6 +100,8 @@ pub enum Input {
         /// Its instance.
         instance: InstanceId,
     },
+    /// The index shows this Node no more, or another of its name: nobody asks any more which instance it is.
+    NotNamed(NodeName),
     /// A stale interruption was proved, or disproved.
     Proof {
         /// The node.
@@ -123,11 +126,11 @@ pub enum Input {
         node: NodeName,
         /// Which instance: its name may be another's by now.
         instance: InstanceId,
-        /// It is stopped or terminated. Else that counts only for a node that nobody hears of.
+        /// The instance is stopped or terminated. If `false`, this applies only to a node whose kubelet is unreachable.
         over: bool,
     },
     /// The Node of an unreachable node was read past the index.
-    Looked {
+    SilentNodeRead {
         /// Its name.
         node: NodeName,
         /// Its UID.

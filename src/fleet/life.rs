@@ -22,7 +22,7 @@ pub(super) struct DoubtedRecord {
 }
 
 impl Fleet {
-    /// A Node as the index shows it: once that is confirmed, whatever its record says is acted on.
+    /// A Node from the index, the LIST or the answer to a PATCH. Unless that is confirmed, only its heartbeats start, and the Node is read.
     pub(super) fn see(&mut self, node: &Arc<Node>) {
         if self.gone.contains(&node.uid) {
             return;
@@ -46,7 +46,7 @@ impl Fleet {
         of_drain.or_else(|| self.doubted.get(name).map(|doubted| &doubted.node))
     }
 
-    /// A Node as it is now: whatever its record says is acted on.
+    /// Acts on what the record of a confirmed Node says.
     pub(super) fn see_confirmed(&mut self, node: &Arc<Node>) {
         let name = &node.name;
         if self.drains.get(name).is_some_and(|c| c.node.uid != node.uid) {
@@ -211,12 +211,13 @@ impl Fleet {
 
     /// The Node object is gone.
     pub(super) fn node_deleted(&mut self, node: &Arc<Node>) {
-        self.unconfirmed_deleted(node);
+        self.deleted_without_drain(node);
         self.gone.remove(&node.uid);
         self.damaged.remove(&node.name);
         self.named.remove(&node.name);
         self.asking_name.remove(&node.name);
         self.being_restored.remove(&node.uid);
+        self.without_record.remove(&node.uid);
         self.voided.remove(&node.name);
         self.left_alone.remove(&node.name);
         self.trusted.retain(|(uid, _)| *uid != node.uid);

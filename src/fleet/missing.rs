@@ -114,14 +114,14 @@ impl Fleet {
         let why = "The record was deleted by hand during the drain and is written back once. To end the drain use `sundown release`, or delete \
                    the record again.";
         self.out.report(&node.name, DrainEvent::RecordRestored(why));
-        self.out.push(Effect::Restore(Arc::clone(node), Restoration::BringBack(record)));
+        self.out.push(Effect::Restore(Arc::clone(node), Restoration::BringBack(Box::new(record))));
     }
 
     /// The instance registered again: its new Node gets the record, the cordon and the taint.
     fn register(&mut self, node: &Arc<Node>, instance: Option<&InstanceId>) {
         let Some((instance, (record, _))) = instance.and_then(|instance| self.remembered.remove_entry(instance)) else { return };
         self.out.report(&node.name, DrainEvent::Registered(instance.clone()));
-        self.out.push(Effect::Restore(Arc::clone(node), Restoration::Register(instance, record)));
+        self.out.push(Effect::Restore(Arc::clone(node), Restoration::Register(instance, Box::new(record))));
     }
 
     /// Sundown's taint without a record: this leader does not know what the Node was like before, so it does not put it back.

@@ -111,12 +111,13 @@ pub struct Fleet {
     /// UIDs of Nodes that are gone and still in the index: its watch is behind.
     gone: BTreeSet<String>,
     paused: bool,
-    looked_at: Moment,
+    /// When [`Self::every_second`] ran last.
+    last_second: Moment,
     /// The node about which Events were looked for last; the next one's turn is next.
     reported_last: Option<NodeName>,
     /// When it was last said aloud that watches of pods fail.
     watches_reported_at: Option<Moment>,
-    /// What is told of deletes by force on their way if they are accepted and their drain does not say so itself.
+    /// Forced deletes that have no answer yet. If the API server accepts one after its drain has ended, the fleet reports it.
     unreported_deletes: BTreeMap<PodUid, Note>,
     dirty: BTreeSet<NodeName>,
     unreported: BTreeSet<NodeName>,
@@ -152,7 +153,7 @@ impl Fleet {
             last_completion: 0,
             gone: BTreeSet::new(),
             paused: false,
-            looked_at: now,
+            last_second: now,
             reported_last: None,
             watches_reported_at: None,
             unreported_deletes: BTreeMap::new(),
@@ -182,7 +183,7 @@ impl Fleet {
             Input::BudgetGone(key) => self.dispatch(DispatchInput::BudgetGone(key)),
             Input::Arrived => self.dispatch(DispatchInput::Arrived),
             Input::Settled => self.dispatch(DispatchInput::Settled),
-            Input::Claimed { instance, nodes } => self.claims.expect(instance, nodes, self.now),
+            Input::Claimed { instance, nodes } => self.claims.expect_nodes(instance, nodes, self.now),
             Input::Accepted { node, instance, over } => {
                 if node.instance.is_none() {
                     self.named.insert(node.name.clone(), instance);
@@ -196,7 +197,7 @@ impl Fleet {
             }
             Input::Hook(owed, facts) => self.described(owed, facts),
             Input::Unschedulable { version, nodes } => self.take_over(&version, &nodes),
-            Input::Read { name, node } => self.was_read(&name, node.as_ref()),
+            Input::NodeRead { name, node } => self.node_read(&name, node.as_ref()),
             Input::Answer { node, order, answer } => self.answered(&node, order, answer),
             Input::DaemonSet { node, namespace, name, state } => {
                 self.feed(&node, drain::Input::DaemonSet { namespace, name, state });
@@ -204,15 +205,13 @@ impl Fleet {
             Input::PausedAll(paused) => self.pause_all(paused),
             Input::Doubt { node, uid, counts } => self.doubt_settled(&node, &uid, counts),
             Input::Named { node, instance } => {
-                self.asking_name.remove(&node);
                 self.named.insert(node.clone(), instance);
-                if let Some(node) = self.lookup.facts.node(&node) {
-                    self.see(&node);
-                }
+                self.name_asked(&node);
             }
+            Input::NotNamed(node) => self.name_asked(&node),
             Input::Proof { node, event, holds } => self.proof(&node, &event, holds),
             Input::Returned { node, uid, events } => self.returned(&node, &uid, events),
-            Input::Looked { node, uid, found } => self.looked(&node, &uid, found.as_deref()),
+            Input::SilentNodeRead { node, uid, found } => self.silent_node_read(&node, &uid, found.as_deref()),
             Input::InstanceEnds { node, instance, over } => self.instance_ends(&node, &instance, over),
             Input::HooksOver { node, uid, hooks } => self.hooks_over(&node, &uid, hooks),
             Input::Released { node, uid, node_gone } => self.finished(&node, &uid, node_gone),
@@ -299,7 +298,7 @@ impl Fleet {
     pub fn next_wake(&self) -> Moment {
         let first = self.wakes.first().map_or(Moment::MAX, |(at, _)| *at);
         let dispatcher = self.dispatcher.next_wake().unwrap_or(Moment::MAX);
-        let regular = if self.drains.is_empty() { Moment::MAX } else { self.looked_at.plus(seconds(1)) };
+        let regular = if self.drains.is_empty() { Moment::MAX } else { self.last_second.plus(seconds(1)) };
         let report = if self.unreported.is_empty() { Moment::MAX } else { self.reported_at.plus(REPORT) };
         first.min(dispatcher).min(regular).min(report)
     }
@@ -319,15 +318,15 @@ impl Fleet {
         if self.dispatcher.next_wake().is_some_and(|at| at <= now) {
             self.dispatch(DispatchInput::Tick);
         }
-        self.look_at_dirty(now);
-        if now >= self.looked_at.plus(Duration::from_millis(990)) {
-            self.looked_at = now;
-            self.regularly();
+        self.handle_changed_drains(now);
+        if now >= self.last_second.plus(Duration::from_millis(990)) {
+            self.last_second = now;
+            self.every_second();
         }
     }
 
     /// Drains that changed: their load balancer labels at once, what the board shows of them a few times a second.
-    fn look_at_dirty(&mut self, now: Moment) {
+    fn handle_changed_drains(&mut self, now: Moment) {
         let changed = std::mem::take(&mut self.dirty);
         self.label_due(changed.iter());
         self.unreported.extend(changed);
@@ -337,8 +336,8 @@ impl Fleet {
         }
     }
 
-    /// What is looked at once a second while anything is drained.
-    fn regularly(&mut self) {
+    /// Periodic checks: about once a second while anything is drained, less often otherwise.
+    fn every_second(&mut self) {
         let now = self.now;
         self.follow_skew();
         self.look_for_unreachable();

@@ -261,18 +261,18 @@ impl Fleet {
         if whole.is_some() && !begun {
             let why = "The record was replaced while a lifecycle hook is owed that it does not name; the hook is written into it.";
             self.out.report(name, DrainEvent::RecordRestored(why));
-            self.out.push(Effect::Restore(Arc::clone(node), Restoration::CarryOver(held)));
+            self.out.push(Effect::Restore(Arc::clone(node), Restoration::CarryOver(Box::new(held))));
         }
         whole.unwrap_or(record)
     }
 
-    /// Has owed hooks beaten.
+    /// Starts the heartbeats of these hooks. `ours`: this leader accepted their interruptions.
     fn owe(&mut self, name: &NodeName, owed: &[OwedHook], taken: &[Taken], ours: bool) {
         for hook in owed {
             self.hook_nodes.insert(hook.clone(), name.clone());
             let event = taken.iter().filter(|t| t.hook.as_ref() == Some(hook)).map(|t| t.time).max();
             let event = event.unwrap_or(self.now);
-            // What is found at a take-over is beaten at once, who has least time first.
+            // After a take-over the first heartbeats are sent at once, first for the hook that has the least time left.
             let origin = if ours { Origin::Received } else { Origin::TakenOver };
             self.out.push(Effect::KeepAlive { hook: hook.clone(), event, origin });
         }

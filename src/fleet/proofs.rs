@@ -18,6 +18,14 @@ impl Fleet {
         self.out.push(Effect::Ask(Question::InstanceOf(Arc::clone(node))));
     }
 
+    /// The question which instance the Node is has ended: with an answer, or because the index did not show the Node.
+    pub(super) fn name_asked(&mut self, name: &NodeName) {
+        self.asking_name.remove(name);
+        if let Some(node) = self.lookup.facts.node(name) {
+            self.see(&node);
+        }
+    }
+
     /// The boot id differs: does one of the record's hooks still wait?
     pub(super) fn ask_hooks(&mut self, node: &Arc<Node>, instance: &InstanceId, record: &Record) {
         let taken = self.lookup.taken(record, instance);
@@ -88,7 +96,7 @@ impl Fleet {
         if silent.is_empty() {
             return;
         }
-        // Asked of the index, which has seen more than this term: an outage ends terms.
+        // The index remembers outages, because an outage also ends the term.
         let counts = self.lookup.facts.hearing().counts(now);
         for name in silent {
             let Some(state) = self.drains.get_mut(&name) else { continue };
@@ -109,20 +117,20 @@ impl Fleet {
         }
     }
 
-    /// Has the Node of an unreachable node read: what the index says may be old. Until it could be read, nothing is known of its
-    /// kubelet, and the drain goes on until its deadline, if it has one.
+    /// Asks for a read of a silent node at the API server, because the index may be behind. The drain goes on until the answer, at most
+    /// until its deadline, if it has one.
     pub(super) fn ask_node(&mut self, name: &NodeName) {
         let Some(state) = self.drains.get(name) else { return };
         self.out.push(Effect::Ask(Question::SilentNode { node: name.clone(), uid: state.node.uid.clone() }));
     }
 
     /// The Node of an unreachable node as it is now: its drain ends if the kubelet is silent, and goes on otherwise.
-    pub(super) fn looked(&mut self, name: &NodeName, uid: &str, found: Option<&Node>) {
+    pub(super) fn silent_node_read(&mut self, name: &NodeName, uid: &str, found: Option<&Node>) {
         let now = self.now;
         let Some(state) = self.drains.get_mut(name).filter(|c| c.node.uid == uid && c.kubelet == Kubelet::Silent && c.drain.is_some()) else {
             return;
         };
-        // One that is gone, or another by now, is nothing that anything is heard of. The index tells that too.
+        // A Node that is deleted or replaced counts as silent. The index reports the deletion as well.
         let is_silent = found.is_none_or(|found| found.uid != uid || drain::is_silent(found.ready, found.ready_since, now));
         if !is_silent {
             state.kubelet = Kubelet::Heard;
@@ -131,8 +139,8 @@ impl Fleet {
         self.feed(name, Input::Node(if is_silent { NodeCondition::StillUnreachable } else { NodeCondition::Fine }));
     }
 
-    /// EC2 says that the instance does not run: a node that nobody hears of is not waited for. One whose kubelet is heard still has its
-    /// last minute, until its instance is over.
+    /// EC2 reports that the instance stops or is stopped. The drain of a silent node ends at once. If the kubelet is heard, the drain goes
+    /// on until the instance is stopped or terminated (`over`).
     pub(super) fn instance_ends(&mut self, name: &NodeName, instance: &InstanceId, over: bool) {
         if self.drains.get(name).is_some_and(|c| c.instance == *instance && (over || c.kubelet == Kubelet::Silent)) {
             self.feed(name, Input::Node(NodeCondition::InstanceOver));

@@ -61,11 +61,11 @@ impl Fleet {
         }
     }
 
-    /// A Node was confirmed, or does not exist (`None`): ends the heartbeats of actions that no open record names. `of_deleted_record`: the
-    /// actions of a deleted record that is going to be written back. They are settled when the Node is seen again.
+    /// A Node was confirmed, or does not exist (`None`): stops the heartbeats of actions that no open record names. `of_deleted_record`: the
+    /// actions of a deleted record that is going to be written back. Their heartbeats go on until the Node is seen with it.
     pub(super) fn settle_kept_alive(&mut self, name: &NodeName, node: Option<&Node>, of_deleted_record: &[OwedHook]) {
         let Some(kept) = self.takeover.kept_alive.remove(name) else { return };
-        // What a Node owes that the selector does not take is completed by whoever accepted it.
+        // If the node selector does not match the Node, another Sundown completes its actions.
         let open = node.filter(|node| self.lookup.selects(node)).and_then(|node| {
             let instance = node.instance.clone().or_else(|| self.named.get(name).cloned())?;
             match record::standing(node, Some(&instance)) {
@@ -117,7 +117,7 @@ impl Fleet {
             self.remember(&departure.instance, &departure.record, since);
             if let Some(node) = same_node {
                 // The next interruption may have written a fresh record before the LIST was answered.
-                self.out.push(Effect::Restore(node, Restoration::CarryOver(departure.record.clone())));
+                self.out.push(Effect::Restore(node, Restoration::CarryOver(Box::new(departure.record.clone()))));
             }
             let is_registered = !self.lookup.facts.nodes_of(&departure.instance).is_empty();
             if !is_registered && gone.iter().all(|node| node.uid != departure.node.uid) {
@@ -143,7 +143,7 @@ impl Fleet {
     }
 
     /// The API server answered with this Node; `None`: it does not exist.
-    pub(super) fn was_read(&mut self, name: &NodeName, node: Option<&Arc<Node>>) {
+    pub(super) fn node_read(&mut self, name: &NodeName, node: Option<&Arc<Node>>) {
         let Some(shown) = self.takeover.reading.remove(name) else { return };
         if node.is_none_or(|node| node.uid != shown.uid) {
             // Otherwise the record of the deleted Node counts until the index catches up.
@@ -170,10 +170,10 @@ impl Fleet {
         }
     }
 
-    /// A Node object was deleted, and no drain of this leader knows it. If the LIST of this term is not answered yet,
-    /// [`Self::take_over`] handles the Node later. If it is, the index removed the Node just before: what the Node owes is completed
-    /// once the API server has confirmed that it does not exist.
-    pub(super) fn unconfirmed_deleted(&mut self, node: &Arc<Node>) {
+    /// A Node object was deleted. If a drain of this leader knows it, nothing follows here. Otherwise, if the LIST of this term is not
+    /// answered yet, [`Self::take_over`] handles the Node later. If it is, the index removed the Node just before: the open actions of
+    /// its record are completed once the API server has confirmed that it does not exist.
+    pub(super) fn deleted_without_drain(&mut self, node: &Arc<Node>) {
         let trust = self.takeover.confirmed.trust(node, None);
         self.takeover.confirmed.forget(&node.uid);
         if self.drains.contains_key(&node.name) || self.gone.contains(&node.uid) {

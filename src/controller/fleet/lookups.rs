@@ -133,6 +133,7 @@ pub(super) async fn instance_of(term: Term, node: Arc<Node>) {
         }
         tokio::time::sleep(seconds(30)).await;
     }
+    term.send(Input::NotNamed(node));
 }
 
 /// The boot id of a Node differs from its record's: does one of the record's hooks still wait?
@@ -141,7 +142,7 @@ pub(super) async fn open_hooks(term: Term, node: Arc<Node>, hooks: Vec<(OwedHook
     for (hook, event) in hooks {
         match term.hooks.prove(&hook, event, Source::Record).await {
             Some(Proof::Open) => counts = true,
-            // No answer to be had: it is known to be over. (At the end of the term nobody comes here.)
+            // `prove` gives `None` if the action is already known to be over. (At the end of the term this task is aborted first.)
             Some(Proof::Gone) | None => over.push(hook),
         }
     }
@@ -162,7 +163,7 @@ pub(super) async fn silent_node(term: Term, node: NodeName, uid: String) {
     let mut say_at = term.clock.now();
     loop {
         match term.nodes.fetch(&node).await {
-            Ok(found) => return term.send(Input::Looked { node, uid, found: found.map(Arc::new) }),
+            Ok(found) => return term.send(Input::SilentNodeRead { node, uid, found: found.map(Arc::new) }),
             Err(error) if term.clock.now() >= say_at => {
                 warn!(
                     %node, %error,
@@ -200,7 +201,7 @@ pub(super) async fn node(term: Term, name: NodeName, reads: Arc<Semaphore>) {
             term.nodes.fetch(&name).await
         };
         match result {
-            Ok(node) => return term.send(Input::Read { name, node: node.map(Arc::new) }),
+            Ok(node) => return term.send(Input::NodeRead { name, node: node.map(Arc::new) }),
             Err(error) => warn!(
                 node = %name, %error,
                 "Cannot read a node whose record may be outdated; trying again. Its drain waits for that, heartbeats go on."
@@ -224,9 +225,9 @@ const ASK_AGAIN: std::time::Duration = seconds(5);
 /// How long between two lines that say that a Node cannot be read.
 const SAY_AGAIN: std::time::Duration = seconds(60);
 
-/// Asks on until the interruption is proved or disproved, whatever becomes of the record meanwhile: its drain goes on, and ends who asks
-/// with itself. A heartbeat, EC2 and the hook's description are asked for at the same time:
-/// where one of them cannot be had, the others may do.
+/// Asks until the interruption is proved or disproved, and sends [`Input::Proof`]. The task is aborted when the drain ends
+/// ([`Effect::StopVerifying`](crate::fleet::Effect::StopVerifying)). A heartbeat, EC2 and the hook's description are asked for at the
+/// same time, because one answer can be enough.
 pub(super) async fn verify(term: &Term, name: NodeName, instance: &InstanceId, taken: &Taken) {
     let Some(interruption) = interruption(instance, taken) else { return };
     let mut known = Knowledge::new(taken.accepted, taken.time);
@@ -234,7 +235,7 @@ pub(super) async fn verify(term: &Term, name: NodeName, instance: &InstanceId, t
     asking.push(Box::pin(ask_instance(term, instance, Duration::ZERO)));
     if let Some(owed) = &taken.hook {
         asking.push(Box::pin(async move {
-            // No answer to be had: it is known to be over. (At the end of the term nobody comes here.)
+            // `prove` gives `None` if the action is already known to be over. (At the end of the term this task is aborted first.)
             let accepted = term.hooks.prove(owed, taken.time, Source::Record).await == Some(Proof::Open);
             Evidence::Beat(BeatAnswer { at: term.clock.now(), accepted })
         }));

@@ -1,4 +1,4 @@
-//! Makes the effects of the fleet calls: the only place that does.
+//! Turns each effect of the fleet into a call. No other file does.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -72,6 +72,7 @@ impl Performer {
                     completion.send_replace(from);
                 }
             }
+            // A completion whose sender is dropped begins: see `release::wait`.
             Effect::CompleteNow(id) => drop(self.completions.remove(&id)),
             Effect::ForgetDeparted(uid) => term.departed.forget(&uid),
             Effect::DeadlineIs(node, end) => term.rules_from_now_on(&node, end),

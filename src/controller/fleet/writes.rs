@@ -55,14 +55,15 @@ pub(super) fn exclude(term: &Term, node: Arc<Node>) {
     }
     let task = term.clone();
     term.spawn(async move {
-        let seen = write(&task, &node).await;
+        let seen = exclude_once(&task, &node).await;
         task.with_room(|room| room.settled(&node.name, seen.as_ref()));
         task.send(Input::Labelled(node.name.clone(), seen.map_or(LabelWrite::Failed, |seen| LabelWrite::Seen(Arc::new(seen)))));
     });
 }
 
-/// Labels the Node as the index shows it. The Node as it is then; after a failure that may be without the label, and a while later.
-async fn write(term: &Term, node: &Node) -> Option<Node> {
+/// Sends one PATCH, and returns the Node after it. After a failure: waits 250 ms (conflict) or 2 s, and returns the Node as it is read
+/// then, possibly still without the label. `None`: it could not be read, or does not exist any more.
+async fn exclude_once(term: &Term, node: &Node) -> Option<Node> {
     let result = {
         let _gate = term.gate(&node.name).await;
         // The index may not have the Node yet, when it was accepted past it.

@@ -94,7 +94,6 @@ fn a_deleted_node_is_completed_from_memory_and_its_record_is_written_when_the_in
     assert!(ended.contains(&"complete"), "{ended:?}");
     let again = Node { uid: "uid-2".to_owned(), ..crate::record::tests::node() };
     assert_eq!(world.shows(&again), ["register"]);
-    world.now = 1000;
     let (mut world, node) = draining();
     world.deletes(&node);
     // Nothing of it is left after 15 minutes.
@@ -120,7 +119,7 @@ fn a_record_that_the_list_lacks_is_read_before_anything_is_done() {
     let follows = words(&world.step(listed));
     assert!(follows.contains(&"read the node") && !follows.contains(&"watch pods"), "{follows:?}");
     let put_back = without_taint(without_record(&node));
-    let read = Input::Read { name: node.name.clone(), node: Some(Arc::new(put_back)) };
+    let read = Input::NodeRead { name: node.name.clone(), node: Some(Arc::new(put_back)) };
     assert_eq!(words(&world.step(read)), ["stop keep alive"], "another leader has put it back");
 }
 
@@ -133,6 +132,56 @@ fn a_record_of_an_earlier_boot_counts_if_one_of_its_actions_is_open() {
         let answer = Input::Doubt { node: booted().name, uid: booted().uid, counts };
         assert_eq!(words(&world.step(answer)), expected, "{counts}");
     }
+}
+
+#[test]
+fn a_node_without_an_instance_is_asked_about_again_when_the_index_shows_it_later() {
+    let node = Node { instance: None, ..held() };
+    let mut world = World::confirmed();
+    assert_eq!(world.shows(&node), ["ask which instance"]);
+    assert!(world.shows(&newer(&node)).is_empty(), "it is being asked about");
+    world.facts.with(|known| known.nodes.clear());
+    assert!(words(&world.step(Input::NotNamed(node.name.clone()))).is_empty());
+    assert_eq!(world.shows(&newer(&newer(&node))), ["ask which instance"]);
+    let named = Input::Named { node: node.name.clone(), instance: id(INSTANCE) };
+    assert_eq!(words(&world.step(named)), ["keep alive", "watch pods"]);
+}
+
+#[test]
+fn a_loss_of_the_record_is_said_once_for_each_node_and_forgotten_with_it() {
+    let mut world = World::confirmed();
+    let lost = without_record(&held());
+    for _ in 0..2 {
+        let said = |effects: Vec<Effect>| {
+            let is_loss = |effect: &&Effect| matches!(effect, Effect::Report(_, event) if matches!(**event, DrainEvent::RecordLost { .. }));
+            effects.iter().filter(is_loss).count()
+        };
+        assert_eq!(said(world.step(Input::NodeApplied(Arc::new(lost.clone())))), 1);
+        assert_eq!(said(world.step(Input::NodeApplied(Arc::new(lost.clone())))), 0);
+        world.deletes(&lost);
+    }
+}
+
+#[test]
+fn a_pause_is_reported_and_taken_back() {
+    let (mut world, node) = draining();
+    let pauses = |effects: Vec<Effect>| {
+        let paused = |effect: &Effect| match effect {
+            Effect::PausedAll(paused) => Some(("all", *paused)),
+            Effect::Report(_, event) => match **event {
+                DrainEvent::PauseAnnotation(paused) => Some(("one", paused)),
+                _ => None,
+            },
+            _ => None,
+        };
+        effects.iter().filter_map(paused).collect::<Vec<_>>()
+    };
+    let paused = with(&node, "sundown.dev/pause");
+    assert_eq!(pauses(world.step(Input::NodeApplied(Arc::new(paused.clone())))), [("one", true)]);
+    let resumed = Node { annotations: node.annotations.clone(), ..newer(&paused) };
+    assert_eq!(pauses(world.step(Input::NodeApplied(Arc::new(resumed)))), [("one", false)]);
+    assert_eq!(pauses(world.step(Input::PausedAll(true))), [("all", true)]);
+    assert_eq!(pauses(world.step(Input::PausedAll(false))), [("all", false)]);
 }
 
 #[test]
