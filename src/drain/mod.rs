@@ -41,7 +41,7 @@ mod view;
 mod wanted;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use answer::{Class, classify};
 pub use dispatch::{By, DispatchEffect, DispatchInput, DispatchSettings, DispatchStatus};

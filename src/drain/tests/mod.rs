@@ -36,7 +36,7 @@ fn at_ms(ms: u64) -> Moment {
 }
 
 /// A running, ready pod of `n1` with a grace period of 30 s; its UID is its name.
-fn pod(name: &str) -> Pod {
+pub(crate) fn pod(name: &str) -> Pod {
     Pod {
         key: key(name),
         uid: name.into(),

@@ -111,6 +111,22 @@ impl Drains {
     }
 }
 
+/// A leader that drains this instance's node, and a standby.
+async fn one_drain_and_a_standby(stage: &Stage, instance: &str, flags: &[&str]) -> [Replica; 2] {
+    let first = stage.lead("sundown-0", flags).await;
+    let second = stage.start("sundown-1", flags);
+    stage.pass(10).await;
+    stage.world.aws.terminate(instance, true);
+    stage.until(5, "it is written", || stage.is_cordoned(instance) && stage.in_queue() == 0).await;
+    [first, second]
+}
+
+/// A person deletes the record of this instance's node.
+fn delete_record(stage: &Stage, instance: &str) {
+    let delete = |node: &mut serde_json::Value| drop(node["metadata"]["annotations"].as_object_mut().unwrap().remove("sundown.dev/record"));
+    assert!(stage.world.kube.edit("nodes", "", &stage.name_of(instance), delete));
+}
+
 pub(super) async fn follow(stage: &Stage, limit: u64, replica: &Replica) {
     stage.until(limit, "the standby leads", || replica.metrics.leads()).await;
 }
@@ -173,16 +189,11 @@ async fn a_record_that_was_deleted_while_nobody_led_is_written_back_by_the_next_
     let stage = Stage::new(7221);
     let instance = stage.group(1, 300).remove(0);
     stage.slow_pod(&instance, "slow", 100);
-    let first = stage.lead("sundown-0", &[]).await;
-    let second = stage.start("sundown-1", &[]);
-    stage.pass(10).await;
-    stage.world.aws.terminate(&instance, true);
-    stage.until(5, "it is written", || stage.is_cordoned(&instance) && stage.in_queue() == 0).await;
+    let [first, second] = one_drain_and_a_standby(&stage, &instance, &[]).await;
     let record = stage.record(&instance);
     first.kill();
     stage.pass(1).await;
-    let delete = |node: &mut serde_json::Value| drop(node["metadata"]["annotations"].as_object_mut().unwrap().remove("sundown.dev/record"));
-    assert!(stage.world.kube.edit("nodes", "", &stage.name_of(&instance), delete));
+    delete_record(&stage, &instance);
     follow(&stage, 17, &second).await;
     stage.until(2, "it is written back", || stage.node(&instance)["metadata"]["annotations"].get("sundown.dev/record").is_some()).await;
     assert_eq!(stage.record(&instance), record);
@@ -200,17 +211,12 @@ async fn a_record_that_was_deleted_long_before_anybody_led_again_is_written_back
     let stage = Stage::new(7225);
     let instance = stage.group(1, 3600).remove(0);
     stage.slow_pod(&instance, "slow", 100);
-    let first = stage.lead("sundown-0", &[]).await;
-    let second = stage.start("sundown-1", &[]);
-    stage.pass(10).await;
-    stage.world.aws.terminate(&instance, true);
-    stage.until(5, "it is written", || stage.is_cordoned(&instance) && stage.in_queue() == 0).await;
+    let [first, second] = one_drain_and_a_standby(&stage, &instance, &[]).await;
     let record = stage.record(&instance);
     first.kill();
     let lease = stage.world.kube.inject(Rule::always(Match::of("update", "leases"), Fault::Forbidden));
     stage.pass(1).await;
-    let delete = |node: &mut serde_json::Value| drop(node["metadata"]["annotations"].as_object_mut().unwrap().remove("sundown.dev/record"));
-    assert!(stage.world.kube.edit("nodes", "", &stage.name_of(&instance), delete));
+    delete_record(&stage, &instance);
     stage.pass(1200).await;
     assert!(!stage.is_over(&instance), "nobody leads, and its window is an hour long");
     stage.world.kube.lift(lease);
@@ -228,16 +234,11 @@ async fn a_node_that_goes_while_its_deleted_record_is_written_back_has_its_actio
     let stage = Stage::new(7224);
     let instance = stage.group(1, 300).remove(0);
     stage.slow_pod(&instance, "slow", 600);
-    let first = stage.lead("sundown-0", &[]).await;
-    let second = stage.start("sundown-1", &[]);
-    stage.pass(10).await;
-    stage.world.aws.terminate(&instance, true);
-    stage.until(5, "it is written", || stage.is_cordoned(&instance) && stage.in_queue() == 0).await;
+    let [first, second] = one_drain_and_a_standby(&stage, &instance, &[]).await;
     first.kill();
     stage.pass(1).await;
     let name = stage.name_of(&instance);
-    let delete = |node: &mut serde_json::Value| drop(node["metadata"]["annotations"].as_object_mut().unwrap().remove("sundown.dev/record"));
-    assert!(stage.world.kube.edit("nodes", "", &name, delete));
+    delete_record(&stage, &instance);
     stage.world.kube.inject(Rule::always(Match::of("patch", "nodes").from("sundown-1"), Fault::Forbidden));
     follow(&stage, 17, &second).await;
     stage.pass(5).await;
@@ -254,16 +255,11 @@ async fn the_hook_of_a_record_that_was_deleted_while_nobody_led_gets_heartbeats_
     let stage = Stage::new(7223);
     let instance = stage.group(1, 60).remove(0);
     stage.slow_pod(&instance, "slow", 3_000);
-    let first = stage.lead("sundown-0", &["--drain-timeout", "10m"]).await;
-    let second = stage.start("sundown-1", &["--drain-timeout", "10m"]);
-    stage.pass(10).await;
-    stage.world.aws.terminate(&instance, true);
-    stage.until(5, "it is written", || stage.is_cordoned(&instance) && stage.in_queue() == 0).await;
+    let [first, second] = one_drain_and_a_standby(&stage, &instance, &["--drain-timeout", "10m"]).await;
     first.kill();
     stage.pass(1).await;
     let list = stage.world.kube.inject(Rule::always(Match::of("list", "nodes").from("sundown-1"), Fault::Forbidden));
-    let delete = |node: &mut serde_json::Value| drop(node["metadata"]["annotations"].as_object_mut().unwrap().remove("sundown.dev/record"));
-    assert!(stage.world.kube.edit("nodes", "", &stage.name_of(&instance), delete));
+    delete_record(&stage, &instance);
     follow(&stage, 17, &second).await;
     // The last long poll of the leader that was killed would take the message.
     stage.pass(20).await;
