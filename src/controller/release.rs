@@ -75,7 +75,7 @@ impl Release {
     async fn run(mut self) {
         let owed = std::mem::take(&mut self.end.owed);
         if self.end.end_reason == EndReason::NothingHolds {
-            // The interruption was disproved: nothing waits for us.
+            // The interruption was disproved, or the instance is in service again: no action waits for its completion.
             for hook in owed.iter().filter(|hook| !self.end.shared.contains(hook)) {
                 self.term.hooks.forget(hook);
             }

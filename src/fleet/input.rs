@@ -11,7 +11,7 @@ use crate::{
 /// What the fleet is told.
 #[derive(Debug)]
 pub enum Input {
-    /// The term begins, and the index is there.
+    /// The term begins. The index may be empty still, or behind.
     Begun,
     /// Time has passed.
     Tick,

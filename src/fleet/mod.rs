@@ -3,6 +3,19 @@
 //! [`Fleet::step`] takes one thing that has happened and says what is to be done about it. It waits for nothing, and the same inputs
 //! with the same facts give the same effects. Who runs it performs the effects in their order, and feeds what comes of them back as
 //! inputs. [`Fleet::next_wake`] says when it wants a [`Input::Tick`]. See `docs/adr/0002-one-task-for-all-drains.md`.
+//!
+//! | file | what it decides |
+//! | --- | --- |
+//! | `takeover` | which Nodes a new leader may act on, and what it reads first |
+//! | `life` | what follows from the record of a Node, and from the end of its drain |
+//! | `missing` | what follows if a Node has lost its record |
+//! | `people` | pauses, and releases by hand |
+//! | `proofs` | what AWS's and the API server's answers to questions change |
+//! | `node_state` | one drain: how it begins, what joins it, its deadline |
+//! | `orders` | what is sent for a pod, and what the answer means |
+//! | `claims`, `completing` | when the lifecycle actions of an ended drain are completed |
+//! | `labels` | when a node leaves the load balancers |
+//! | `standings`, `node_events` | what is reported of all drains now and then |
 
 mod claims;
 mod completing;
