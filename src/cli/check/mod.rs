@@ -1,8 +1,9 @@
 //! `sundown check`: asks AWS, Kubernetes and the network for everything that a run needs, and changes nothing.
 //!
 //! Each probe answers yes, no or cannot tell, and one that fails keeps no other from being made. What an answer means is decided in the
-//! other files of this folder, which ask nobody; here it is only asked.
+//! other files of this folder, which ask nobody; here and in `ask_groups` it is only asked.
 
+mod ask_groups;
 mod cluster;
 mod finding;
 mod groups;
@@ -16,32 +17,22 @@ use std::{collections::BTreeMap, process::ExitCode, sync::Arc};
 use clap::{Args, ValueEnum};
 
 use self::{
+    ask_groups::AskGroups,
     cluster::Own,
     finding::{Answer, Finding, Report},
 };
-use super::{
-    paint::Paint,
-    people::{block_on, uuid},
-    words::count,
-};
+use super::{paint::Paint, people::block_on, words::count};
 use crate::{
-    aws::{self, Advice, AwsError, ByteLimit, Clients, Group, GroupFilter, Hosts, Outcome, Proxy, Queue, Receipt},
-    cluster::{Cluster, ConnectOptions, KeepLabels, connect, list_nodes},
+    aws::{self, Advice, AwsError, ByteLimit, Clients, Hosts, Outcome, Proxy, Queue, Receipt},
+    cluster::{ConnectOptions, connect},
     config::{Config, ConfigError, RunArgs},
-    domain::{GroupName, InstanceId, seconds, with_causes},
+    domain::{InstanceId, seconds, with_causes},
     observe::webhook::Secret,
-    runtime::{Clock, Random, Spawner},
+    runtime::{Clock, Random},
 };
 
 /// An instance that does not exist: to ask for it tells whether one may ask.
 const NOBODY: &str = "i-00000000000000000";
-
-/// So many nodes' instances are asked about, to find their groups…
-const MOST_NODES: usize = 2000;
-/// …so many with one call…
-const DESCRIBED_AT_ONCE: usize = 200;
-/// …and so many groups without a tag are looked at.
-const MOST_GROUPS: usize = 50;
 
 /// The flags of `sundown check`: those of `sundown run`, and these.
 #[derive(Debug, Clone, Args)]
@@ -117,7 +108,8 @@ impl Check<'_> {
         }
         let client = self.reach_cluster().await;
         if has_credentials {
-            self.groups(client.as_ref()).await;
+            let ask = AskGroups::new(&self.config, &self.clients, &self.random);
+            self.found.extend(ask.all(client.as_ref()).await);
         }
         self.cluster(client).await;
         for origin in hosts.all() {
@@ -260,109 +252,6 @@ impl Check<'_> {
             Ok(_) => Finding::yes(POINT, "", "EC2 may be asked about instances"),
             Err(error) => Finding::of_error(POINT, "", &error),
         });
-    }
-
-    /// The groups of this cluster, by their tags and by the nodes that they have in it, and their hooks.
-    async fn groups(&mut self, client: Option<&kube::Client>) {
-        const POINT: &str = "groups";
-        let with_nodes = match client {
-            Some(client) => self.groups_with_nodes(client).await,
-            None => BTreeMap::new(),
-        };
-        let mut groups = Vec::new();
-        if let Some(cluster) = self.config.ours.cluster_name.clone() {
-            groups = match self.tagged(&cluster).await {
-                Ok(groups) => groups,
-                Err(error) => {
-                    self.found.push(Finding::of_error(POINT, cluster, &error));
-                    return;
-                }
-            };
-            let tagged: Vec<GroupName> = groups.iter().map(|g| g.group.clone()).collect();
-            self.found.extend(groups::judge(&cluster, &tagged, &with_nodes));
-        } else {
-            let says = "without --cluster-name nobody knows which groups are ours: hooks of instances that never became nodes time out";
-            self.found.push(Finding::cannot_tell(POINT, "", says, "give --cluster-name (SUNDOWN_CLUSTER_NAME)"));
-        }
-        for name in with_nodes.keys().take(MOST_GROUPS) {
-            if groups.iter().any(|g| g.group == *name) {
-                continue;
-            }
-            match self.clients.autoscaling().group(name).await {
-                Ok(group) => groups.extend(group),
-                Err(error) => {
-                    self.found.push(Finding::of_error(POINT, name.as_str(), &error));
-                    break;
-                }
-            }
-        }
-        if groups.is_empty() {
-            return;
-        }
-        for group in &groups {
-            if !self.group(group).await {
-                return;
-            }
-        }
-        let simple = self.clients.autoscaling().simple_scaling().await;
-        self.found.extend(hooks::scaling(&groups, &simple));
-    }
-
-    /// The groups of the nodes that are ours to drain, with how many nodes each has. What cannot be asked is said by other points.
-    async fn groups_with_nodes(&mut self, client: &kube::Client) -> BTreeMap<GroupName, usize> {
-        let cluster = Cluster::plain(client.clone(), Clock::system(), self.random.clone(), Spawner::new());
-        let selector = &self.config.ours.nodes;
-        let nodes = match list_nodes(&cluster, &KeepLabels::of(selector)).await {
-            Ok(nodes) => nodes,
-            Err(error) => {
-                let says = format!("the groups of the cluster's nodes are not known: {error}");
-                self.found.push(Finding::cannot_tell("groups", "", says, "see the points `kubernetes` and `rights`"));
-                return BTreeMap::new();
-            }
-        };
-        let ours = nodes.into_iter().filter(|node| selector.matches(&node.labels) && !node.ignored());
-        let instances: Vec<InstanceId> = ours.filter_map(|node| node.instance).take(MOST_NODES).collect();
-        let mut facts = Vec::new();
-        for batch in instances.chunks(DESCRIBED_AT_ONCE) {
-            // The point `instances` says why, where that is not allowed.
-            let Ok(described) = self.clients.ec2().describe_instances(batch).await else { break };
-            facts.extend(described);
-        }
-        groups::of_instances(&facts)
-    }
-
-    async fn tagged(&self, cluster: &str) -> Result<Vec<Group>, AwsError> {
-        let mut all = BTreeMap::new();
-        for filter in
-            [GroupFilter::TagKey(format!("kubernetes.io/cluster/{cluster}")), GroupFilter::Tag("eks:cluster-name".to_owned(), cluster.to_owned())]
-        {
-            for group in self.clients.autoscaling().groups(&[filter]).await? {
-                all.insert(group.group.clone(), group);
-            }
-        }
-        Ok(all.into_values().collect())
-    }
-
-    /// One group; `false`: no other needs to be asked about.
-    async fn group(&mut self, group: &Group) -> bool {
-        let name = &group.group;
-        let described = match self.clients.autoscaling().hooks(name).await {
-            Ok(described) => described,
-            Err(error) => {
-                self.found.push(Finding::of_error("hook", name.as_str(), &error));
-                return error.advice() == Advice::Gone;
-            }
-        };
-        self.found.extend(hooks::judge(group, &described, &self.config.ours.hooks, self.config.drain.timeout));
-        for hook in hooks::ours(&described, &self.config.ours.hooks) {
-            let about = format!("{name}/{}", hook.hook);
-            let token = uuid(&self.random);
-            let answer = self.clients.autoscaling().probe_heartbeat(name, &hook.hook, &token).await;
-            self.found.push(hooks::probe("hook.heartbeat", &about, &answer));
-            let answer = self.clients.autoscaling().probe_completion(name, &hook.hook, &token).await;
-            self.found.push(hooks::probe("hook.completion", &about, &answer));
-        }
-        true
     }
 
     /// A client for an API server that answers.
